@@ -36,7 +36,8 @@ BEGIN
   FOREACH name IN ARRAY ARRAY['supplyhub_api', 'supplyhub_worker'] LOOP
     FOREACH setting IN ARRAY ARRAY[
       $s$default_transaction_isolation = 'read committed'$s$,
-      $s$idle_in_transaction_session_timeout = '1min'$s$,
+      $s$idle_in_transaction_session_timeout = '3s'$s$,
+      $s$lock_timeout = '1s'$s$,
       $s$statement_timeout = '30s'$s$,
       $s$jit = 'off'$s$,
       $s$random_page_cost = '1.1'$s$,

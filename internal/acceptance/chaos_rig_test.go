@@ -58,8 +58,10 @@ type chaos struct {
 
 	apiDatabase, workerDatabase []*apptest.Proxy // one a process
 	apiNATS, workerNATS         []*apptest.Proxy // one a process and node
-	toReceiver, toOwn           *apptest.Proxy
-	firstAPI                    string // host and port
+	toReceiver                  *apptest.Proxy
+	toOwn                       []*apptest.Proxy // one a worker
+	firstAPI                    string           // host and port
+	pulse                       *pulse
 	ends                        *lostEnds
 }
 
@@ -87,6 +89,7 @@ func newChaos(t *testing.T) *chaos {
 	c.toReceiver = apptest.NewProxy(t, "tcp", address.Host)
 	c.supplier = c.hub.Supplier(t, "--access-ttl", "2h", "--webhook-url", "http://"+c.toReceiver.Address+"/estimates")
 	c.receiver.expect(secret(t, c.supplier.WebhookSecret))
+	c.pulse = c.startPulse()
 	return c
 }
 
@@ -109,32 +112,35 @@ func (c *chaos) environment(name string) map[string]string {
 		skew = "-10m"
 	}
 	own := map[string]string{"SUPPLYHUB_TEST_CLOCK": skew, "DATABASE_URL": "postgres://supplyhub@" + toDatabase.Address +
-		"/postgres?sslmode=disable", "NATS_URL": strings.Join(urls, ",")}
+		fmt.Sprintf("/postgres?sslmode=disable&application_name=%s-%d", name, len(*database)-1),
+		"NATS_URL": strings.Join(urls, ",")}
 	switch {
 	case name == "api" && c.firstAPI == "":
 		c.firstAPI = freeAddress(c.t)
 		own["HTTP_ADDR"] = c.firstAPI
-		c.toOwn = apptest.NewProxy(c.t, "tcp", c.firstAPI)
 	case name == "worker":
-		own["ESTIMATES_WEBHOOK_BASE_URL"] = "http://" + c.toOwn.Address
+		p := apptest.NewProxy(c.t, "tcp", c.firstAPI)
+		c.toOwn = append(c.toOwn, p)
+		own["ESTIMATES_WEBHOOK_BASE_URL"] = "http://" + p.Address
 	}
 	return own
 }
 
 func (c *chaos) connections() []*apptest.Proxy {
-	return slices.Concat(c.apiDatabase, c.workerDatabase, c.apiNATS, c.workerNATS, []*apptest.Proxy{c.toReceiver, c.toOwn})
+	return slices.Concat(c.apiDatabase, c.workerDatabase, c.apiNATS, c.workerNATS, c.toOwn, []*apptest.Proxy{c.toReceiver})
 }
 
 // outcome is what one fault did.
 type outcome struct {
 	accepted, lost, delivered, doubled, twoIDs int
 	settled                                    time.Duration // from the last request to the last delivery
+	silence                                    time.Duration // the healthy supplier's longest while the fault lasted
 }
 
 func (o outcome) String() string {
 	return fmt.Sprintf("%6d accepted  %d lost  %6d delivered  %3d more than once  %d under two webhook ids  "+
-		"settled in %.1f s",
-		o.accepted, o.lost, o.delivered, o.doubled, o.twoIDs, o.settled.Seconds())
+		"settled in %.1f s  longest silence %.1f s",
+		o.accepted, o.lost, o.delivered, o.doubled, o.twoIDs, o.settled.Seconds(), o.silence.Seconds())
 }
 
 // under sends requests while fault is at work, waits until all is done, and fails when something is lost.
@@ -142,7 +148,9 @@ func (c *chaos) under(name string, fault func(*chaos)) outcome {
 	c.t.Helper()
 	l := c.startClients()
 	l.reaches(c.t, aroundFault())
+	c.pulse.begin()
 	fault(c)
+	silence := c.pulse.end()
 	l.reaches(c.t, aroundFault())
 	accepted := l.end()
 	var o outcome
@@ -154,7 +162,7 @@ func (c *chaos) under(name string, fault func(*chaos)) outcome {
 			break
 		}
 	}
-	o.settled = time.Since(begin)
+	o.settled, o.silence = time.Since(begin), silence
 	fmt.Printf("%-46s %s\n", name, o)
 	if o.lost > 0 || o.twoIDs > 0 {
 		c.t.Errorf("%s: %s\n%s", name, o, strings.Join(c.left(), "\n"))

@@ -135,12 +135,13 @@ func faults() []fault {
 		{"apis and NATS", func(c *chaos) []*apptest.Proxy { return c.apiNATS }},
 		{"workers and NATS", func(c *chaos) []*apptest.Proxy { return c.workerNATS }},
 		{"workers and the receiver", func(c *chaos) []*apptest.Proxy { return []*apptest.Proxy{c.toReceiver} }},
-		{"workers and the own endpoint", func(c *chaos) []*apptest.Proxy { return []*apptest.Proxy{c.toOwn} }},
+		{"workers and the own endpoint", func(c *chaos) []*apptest.Proxy { return c.toOwn }},
 	} {
 		list = append(list,
 			fault{pair.name + " cut", false, func(c *chaos) { broken(pair.proxies(c), (*apptest.Proxy).Cut) }},
 			fault{pair.name + " silent", false, func(c *chaos) { broken(pair.proxies(c), (*apptest.Proxy).Stall) }})
 	}
+	list = append(list, lostHosts()...)
 	return append(list, fault{"every connection 20 ms slower, each way", false, func(c *chaos) {
 		broken(c.connections(), func(p *apptest.Proxy) { p.Delay(20 * time.Millisecond) })
 	}})
@@ -170,14 +171,14 @@ func TestChaos(t *testing.T) {
 func (c *chaos) reestimateUnheard() {
 	c.t.Helper()
 	ids := c.estimatedAside(20)
-	c.toOwn.Cut()
+	each(c.toOwn, (*apptest.Proxy).Cut)
 	for range 2 {
 		for _, id := range ids {
 			want(c.t, reestimate(c.t, c.supplier, id), 202)
 		}
 		hold(outage / 2)
 	}
-	c.toOwn.Heal()
+	each(c.toOwn, (*apptest.Proxy).Heal)
 	for _, id := range ids {
 		becomes(c.t, c.supplier, id, "estimated")
 	}
@@ -231,12 +232,14 @@ func killed(p *apptest.Process, away time.Duration) {
 }
 
 func broken(proxies []*apptest.Proxy, how func(*apptest.Proxy)) {
-	for _, p := range proxies {
-		how(p)
-	}
+	each(proxies, how)
 	hold(outage)
+	each(proxies, (*apptest.Proxy).Heal)
+}
+
+func each(proxies []*apptest.Proxy, do func(*apptest.Proxy)) {
 	for _, p := range proxies {
-		p.Heal()
+		do(p)
 	}
 }
 

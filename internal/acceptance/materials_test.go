@@ -94,6 +94,36 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type",
 			"Application/JSON; charset=UTF-8"), 201)
 	})
+	rule(t, "an integer is a whole number however it is written, and utf8 is UTF-8", func(t *testing.T) {
+		s := h.Supplier(t)
+		const largest = "9223372036854775807"
+		for text, id := range map[string]string{"3.0": "3", "4e0": "4", "0.5E+1": "5", "-60e-1": "-6", largest + ".0": largest,
+			"922337203685477580.7e1": largest, "-9223372036854775808.00": "-9223372036854775808"} {
+			a := s.Do(t, http.MethodPost, requests, rawRequest(text), "Content-Type", "application/json; charset=utf8")
+			if want(t, a, 201); string(a.Body) != `{"status":"enqueued","id":`+id+`}` {
+				t.Errorf("%s: %s", text, a.Body)
+			}
+			want(t, s.Do(t, http.MethodPost, requests, rawRequest(id), "Content-Type", `application/json; charset="UTF8"`), 201)
+		}
+		for _, text := range []string{"3.5", "1e-1", "9223372036854775807.5", "9223372036854775808.0", "1e19"} {
+			wantProblem(t, s.Do(t, http.MethodPost, requests, rawRequest(text)), 400, "/id")
+		}
+	})
+	rule(t, "a parameter that a list does not know is a 400 that names it and those that it knows", func(t *testing.T) {
+		s := h.Supplier(t, "--scopes", "material-requests,webhooks,orders:read")
+		for path, known := range map[string]string{requests: "limit, cursor, status", "/orders": "limit, cursor",
+			"/api/webhook-deliveries": "limit, cursor, status, request_id, since, until"} {
+			p := wantProblem(t, s.Do(t, http.MethodGet, path+"?state=x&Limit=3", nil), 400, "state", "Limit")
+			if !strings.HasSuffix(p.Errors[0].Detail, known) {
+				t.Errorf("%s: %q does not name %s", path, p.Errors[0].Detail, known)
+			}
+			p = wantProblem(t, s.Do(t, http.MethodGet, path+"?page=2&pageSize=5", nil), 400, "page", "pageSize")
+			if d := p.Errors[0].Detail; !strings.Contains(d, "limit") || !strings.Contains(d, "cursor") {
+				t.Errorf("%s: page is answered with %q", path, d)
+			}
+			want(t, s.Do(t, http.MethodGet, path+"?limit=3", nil), 200)
+		}
+	})
 	rule(t, "duplicate items are 422 and each combination is listed once", func(t *testing.T) {
 		s := h.Supplier(t)
 		variant := item(object{"material_variant_id": 7, "sku": "B"})

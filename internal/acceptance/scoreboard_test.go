@@ -181,6 +181,11 @@ func TestScoreboard(t *testing.T) {
 		"429 of the first provider, and only that, asks the second": fallbackRule,
 		"runtime settings count without a restart":                  settingsRule,
 		"equal questions cause one call, failures are not kept":     sharedRule,
+		"leagueId is not looked at while active is on":              activeRule,
+		"teams and stages are named as Brazil says it":              namesRule,
+		"what a provider leaves out costs nothing but itself":       bentRule,
+		"a provider in maintenance makes no caller wait":            maintenanceRule,
+		"Retry-After and the headers on every answer":               headersRule,
 	}
 	for _, stack := range apptest.Stacks {
 		for name, test := range rules {

@@ -162,7 +162,7 @@ type step struct{ commands, output string }
 var (
 	fence = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
 	page  = regexp.MustCompile(`(?s)<pre><code>(.*?)</code></pre>`)
-	typed = regexp.MustCompile(`^(?:TOKEN=\$\()?(?:curl|bin/api) `)
+	typed = regexp.MustCompile(`^(?:[A-Z]+=\$\()?(?:curl|bin/api) `)
 )
 
 // stepsOf returns the steps of a Markdown text, commands being in blocks of sh, or of a page of HTML, where a command
@@ -295,6 +295,28 @@ func TestDocuments_commands_print_what_the_documents_show(t *testing.T) {
 		}
 		n.walk(t, got)
 	}
+}
+
+// A supplier's first afternoon: the page of material requests, typed as it is.
+func TestDocuments_material_requests_run_as_they_are_written(t *testing.T) {
+	t.Parallel()
+	n := newNewcomer(t)
+	settings, err := os.ReadFile(filepath.Join(n.dir, "data", "demo.env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := regexp.MustCompile(`hub_sk_[^\s'"]+`).FindString(string(settings))
+	steps := stepsOf(strings.ReplaceAll(chapter(t, "../httpapi/docs/requests.html", "<h1>"), "hub_sk_…", key))
+	outputs := 0
+	for _, s := range steps {
+		if s.output != "" {
+			outputs++
+		}
+	}
+	if len(steps) != 7 || outputs != 6 || key == "" {
+		t.Errorf("%d steps with %d outputs, key %t", len(steps), outputs, key != "")
+	}
+	n.walk(t, steps)
 }
 
 // The shells that people paste into. bash without interactive comments reads as zsh does, which is not everywhere.

@@ -32,6 +32,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
 	"github.com/supplyhub/supplyhub/internal/sending"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
@@ -117,7 +119,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*A
 	if err := a.open(ctx, u); err != nil {
 		return nil, err
 	}
-	if err := a.buildListings(); err != nil {
+	if err := a.buildListings(u.role != ""); err != nil {
 		return nil, errors.Join(err, a.pipeline.Close())
 	}
 	return a, nil
@@ -165,6 +167,9 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		RequestsPerSecond:   a.cfg.RateLimit,
 		ReceiverConcurrency: a.cfg.ReceiverCalls, Registerer: a.registry,
 		Callable: func(ctx context.Context, supplierID string) error { return a.Deliveries.Callable(ctx, supplierID) },
+		Moved: func(ctx context.Context, supplierID, url string) error {
+			return a.Deliveries.Moved(ctx, supplierID, url)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("set up supplier authentication: %w", err)
@@ -199,20 +204,21 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	})
 	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
-	a.quotas, a.providerMetrics = scoreboard.NewQuotas(a.db, a.db.Now, time.Now), scoreboard.NewMetrics(a.registry)
+	a.quotas = scoreboard.NewQuotas(a.db, a.db.Now, time.Now)
+	a.providerMetrics = scoreboard.NewMetrics(a.registry, sportmonks.Name, balldontlie.Name)
 	a.figures, a.operatorToken = figures.New(a.db, a.db.Now, a.did), config.Secret(secrets.operator)
 	return nil
 }
 
 // buildListings builds what is read here and takes no part in the pipeline.
-func (a *App) buildListings() (err error) {
+func (a *App) buildListings(serving bool) (err error) {
 	a.Sent = deliveries.NewSelfService(deliveries.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Requests: a.materials, Deliveries: a.Deliveries.Keeper, Cursors: a.cursors,
 	})
 	a.Receivers = receivers.NewSelfService(receivers.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Receivers: a.Deliveries.Registry, Calls: a.Deliveries,
 	})
-	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now}); err != nil {
+	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now, Serving: serving}); err != nil {
 		return fmt.Errorf("set up tracker listings: %w", err)
 	}
 	a.Scores, err = scoreboard.New(scoreboard.Deps{

@@ -66,7 +66,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: log})
 	r.app.routes(r.engine)
-	if r.console, err = r.app.operatorHandler(nil); err != nil {
+	if r.console, err = r.app.operatorHandler(nil, operatorLedger()); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -140,7 +140,7 @@ var homes = []struct {
 	{"github.com/gin-gonic/gin", []string{"internal/httpapi/*.go", "internal/app/routes.go", "internal/app/serve.go",
 		"internal/*/http*.go"}},
 	{"gorm.io/", []string{"internal/database/*.go", "internal/database/sqlite/*.go", "internal/*/store*.go"}},
-	{"github.com/glebarez/", []string{"internal/database/sqlite/*.go"}},
+	{"modernc.org/sqlite", []string{"internal/database/sqlite/*.go"}},
 	{"github.com/jackc/pgx", []string{"internal/database/*.go"}},
 	{"github.com/pressly/goose", []string{"internal/database/*.go"}},
 	{"github.com/nats-io/", []string{"internal/queue/*.go", "internal/queue/embedded/*.go"}},

@@ -3,19 +3,19 @@ package app
 import (
 	"cmp"
 	"math"
-	"net"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	"golang.org/x/net/netutil"
+
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 // A process lives on 10 to 20 MiB, and Go by itself would collect it all the time under load. It is therefore
-// collected when 64 MiB more were allocated, or less where the container allows less, and connections are bounded by
-// the memory that there is: strangers can fill it with slow requests.
+// collected when 64 MiB more were allocated, or less where the container allows less, and what callers make it hold is
+// bounded by the memory that there is.
 
 const (
 	mostHeadroom  = 64 << 20 // bytes that may be allocated between two collections; more where more lives
@@ -41,17 +41,32 @@ type collected struct {
 	headroom uint64
 }
 
-// connectionBytes is what a connection of a stranger holds that sends as much as it may, as slowly as it may: headers,
-// a body, their buffers.
-const connectionBytes = 64 << 10
+// Callers may make the process hold parts of its memory, which are left to garbage otherwise: the collector needs room.
+const (
+	knownPart     = 4       // a quarter: bodies and answers of callers that are known
+	strangersPart = 5       // a fifth: connections, and what is read before a caller is known
+	operatorPart  = 16      // a sixteenth: the operator's listener
+	unlimited     = 4 << 30 // bytes that a process has at most where nothing limits it
+)
 
-// bounded accepts as many connections as fit into half of the process's memory; without a limit of that, any number.
-// Others wait in the system's queue.
-func bounded(l net.Listener, memory int64) net.Listener {
-	if memory == math.MaxInt64 {
-		return l
+// ledger returns the one of the public listener.
+func ledger() *httpapi.Ledger {
+	memory := memoryThere()
+	return httpapi.NewLedger(memory/knownPart, memory/strangersPart)
+}
+
+// operatorLedger returns the one of the operator's listener, whose callers are not known.
+func operatorLedger() *httpapi.Ledger { return httpapi.NewLedger(0, memoryThere()/operatorPart) }
+
+// memoryThere returns the process's limit, or the machine's memory where it has none.
+func memoryThere() int64 {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		return limit
 	}
-	return netutil.LimitListener(l, int(max(memory/2/connectionBytes, 1)))
+	if machine, err := memlimit.FromSystem(); err == nil {
+		return int64(min(machine, unlimited))
+	}
+	return unlimited
 }
 
 // retune sets the collector after each collection by what lives: a cache that fills changes how much is held, never how

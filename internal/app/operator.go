@@ -32,7 +32,7 @@ func (a *App) Console() Console {
 }
 
 // operatorHandler returns the operator listener of an api: the console next to what every process shows.
-func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
+func (a *App) operatorHandler(checks telemetry.Checks, held *httpapi.Ledger) (http.Handler, error) {
 	site, err := console.New(console.Deps{
 		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,
 		Scores: consoleScores{a}, Settings: a.Scores, Rates: a.Rates,
@@ -45,7 +45,7 @@ func (a *App) operatorHandler(checks telemetry.Checks) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up console: %w", err)
 	}
-	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log})
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Ledger: held})
 	engine.Use(httpapi.Audited(a.log, auditedConsole()))
 	consoleRoutes(engine, site)
 	mux := http.NewServeMux()

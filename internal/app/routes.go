@@ -20,6 +20,9 @@ import (
 // requestsRoute is where requests come in.
 const requestsRoute = "/api/material-requests"
 
+// scoreboardRoute is where the scoreboard is asked for; every answer of it has the quota's headers.
+const scoreboardRoute = "/pulse/scoreboard"
+
 // routes is the table of contents of the service: method, path, who may call, handler. Nothing else is here.
 func (a *App) routes(r *gin.Engine) {
 	r.Use(httpapi.Audited(a.log, audited()))
@@ -53,7 +56,8 @@ func (a *App) routes(r *gin.Engine) {
 	r.GET("/watch/devices/trackers", a.Trackers.ClientKey(), handle(a.Trackers.List))
 	r.GET("/watch/devices/trackers/snapshot", a.Trackers.ClientKey(), handle(a.Trackers.Snapshot))
 
-	r.POST("/pulse/scoreboard", httpapi.HandleWith(a.Scores.Show, scoreboard.RenderError))
+	r.POST(scoreboardRoute, httpapi.HandleWith(a.Scores.Show, scoreboard.RenderError))
+	r.NoMethod(a.Scores.MethodNotAllowed(scoreboardRoute, httpapi.MethodNotAllowed))
 
 	r.POST("/api/products/sync", auth.Bearer(caller.ScopeProducts), handle(catalogue.Sync))
 

@@ -154,6 +154,7 @@ func rules() []config.Rule {
 	return []config.Rule{
 		{Variable: "DATABASE_URL", Check: database.CheckURL},
 		{Variable: "DATABASE_READ_URL", Check: database.CheckURL},
+		{Variable: "TRACKER_DATABASE_URL", Check: database.CheckURL},
 		{Variable: "JWT_SIGNING_KEYS", Check: supplierauth.CheckSigningKeys},
 		{Variable: "SECRETS_KEY", Check: supplierauth.CheckSecretsKeys},
 	}

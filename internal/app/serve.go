@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -115,8 +114,10 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	if err := a.openPortal(); err != nil {
 		return err
 	}
+	held := ledger()
+	s.public = held.Listener(public)
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, Tracer: a.tracing.Provider,
-		TrustedProxies: a.cfg.Proxies, HTTPS: strings.HasPrefix(a.cfg.PublicURL, "https:")})
+		Ledger: held, TrustedProxies: a.cfg.Proxies, HTTPS: strings.HasPrefix(a.cfg.PublicURL, "https:")})
 	a.routes(engine)
 	return s.run(ctx, engine, started)
 }
@@ -130,14 +131,15 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 
 	server := httpapi.NewServer(engine, s.log)
 	server.RegisterOnShutdown(s.materials.StopWaiting)
-	operator, err := s.operatorHandler(s.checks)
+	held := operatorLedger()
+	operator, err := s.operatorHandler(s.checks, held)
 	if err != nil {
 		return err
 	}
 	adminServer := httpapi.NewServer(operator, s.log)
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
-	group.Go(func() error { return serve(server, bounded(s.public, debug.SetMemoryLimit(-1))) })
-	group.Go(func() error { return serve(adminServer, s.admin) })
+	group.Go(func() error { return serve(server, s.public) })
+	group.Go(func() error { return serve(adminServer, held.Listener(s.admin)) })
 	group.Go(func() error { return s.purge(upkeep) })
 	group.Go(func() error { return s.runRetention(upkeep) })
 	group.Go(func() error { return s.runPartitions(upkeep) })
@@ -184,7 +186,7 @@ func (s *api) shutdown(ctx context.Context, server *http.Server) {
 
 // serve answers on a listener until the server is shut down, which is no error.
 func serve(server *http.Server, l net.Listener) error {
-	if err := server.Serve(httpapi.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	}
 	return nil

@@ -24,7 +24,8 @@ type use struct {
 // openDatabase opens PostgreSQL where DATABASE_URL is set, and otherwise the file in DATA_DIR.
 func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*database.DB, error) {
 	return database.Open(ctx, database.Config{
-		URL: string(cfg.DatabaseURL), ReadURL: string(cfg.ReadURL), Path: cfg.SQLitePath(),
+		URL: string(cfg.DatabaseURL), ReadURL: string(cfg.ReadURL), OthersURL: string(cfg.TrackerURL),
+		Path:    cfg.SQLitePath(),
 		Profile: u.profile, NoReaders: u.noReaders, Log: log,
 	})
 }

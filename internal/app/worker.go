@@ -58,7 +58,7 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	}
 	server := httpapi.NewServer(telemetry.OnlyHosts(a.cfg.AdminHosts, telemetry.AdminHandler(a.registry, checks)), a.log)
 	group, working := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve(server, admin) })
+	group.Go(func() error { return serve(server, operatorLedger().Listener(admin)) })
 	group.Go(func() error { return a.runGauges(working) })
 	group.Go(func() error { return a.runFigures(working, false) })
 	ready.Store(true)

@@ -129,14 +129,15 @@ func (c *Config) checkHosts(f *faults) {
 
 // checkServers looks at the addresses of PostgreSQL and NATS.
 func (c *Config) checkServers(f *faults) {
-	db, read := string(c.DatabaseURL), string(c.ReadURL)
-	if db != "" {
-		f.wrong("DATABASE_URL", postgresFault(db))
+	for _, address := range []struct {
+		name  string
+		value Secret
+	}{{"DATABASE_URL", c.DatabaseURL}, {"DATABASE_READ_URL", c.ReadURL}, {"TRACKER_DATABASE_URL", c.TrackerURL}} {
+		if address.value != "" {
+			f.wrong(address.name, postgresFault(string(address.value)))
+		}
+		f.bad(address.value != "" && c.DatabaseURL == "", address.name, "needs DATABASE_URL")
 	}
-	if read != "" {
-		f.wrong("DATABASE_READ_URL", postgresFault(read))
-	}
-	f.bad(read != "" && db == "", "DATABASE_READ_URL", "needs DATABASE_URL")
 	c.checkNATS(f)
 }
 

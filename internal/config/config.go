@@ -26,6 +26,7 @@ type Config struct {
 	DataDir        string        `env:"DATA_DIR" envDefault:"./data"`
 	DatabaseURL    Secret        `env:"DATABASE_URL"`
 	ReadURL        Secret        `env:"DATABASE_READ_URL"`
+	TrackerURL     Secret        `env:"TRACKER_DATABASE_URL"`
 	NATSURL        Secret        `env:"NATS_URL"`
 	NATSCreds      string        `env:"NATS_CREDS"`
 	NATSNKey       string        `env:"NATS_NKEY"`

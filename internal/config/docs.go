@@ -18,6 +18,8 @@ var docs = map[string]struct{ shown, sentence string }{
 	"DATA_DIR":          {"", "everything that the embedded default keeps"},
 	"DATABASE_URL":      {"empty: SQLite in DATA_DIR", "postgres://user:password@host/database"},
 	"DATABASE_READ_URL": {"empty: DATABASE_URL", "a replica that the tracker listings are read from"},
+	"TRACKER_DATABASE_URL": {"empty: DATABASE_URL, by the api alone",
+		"the login that reads tracker views of other roles: it may read granted views and nothing else"},
 	"NATS_URL": {"empty: JetStream and the worker inside the api process",
 		"nats://host:4222, several separated by commas; then the worker is bin/worker"},
 	"NATS_CREDS": {"", "NATS credentials file"},

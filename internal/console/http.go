@@ -49,6 +49,9 @@ func (s *Service) Views() map[string]View {
 	}
 }
 
+// pageBytes is what a page holds while it is made: the largest request has a mebibyte.
+const pageBytes = 1 << 20
+
 // Routes adds the assets.
 func (s *Service) Routes(r gin.IRoutes) { s.site.Routes(r) }
 
@@ -83,20 +86,26 @@ func (s *Service) JSON(v View) gin.HandlerFunc {
 	})
 }
 
-// data reads what the view shows, once for all that ask for the same address.
+// data reads what the view shows: a list once for all that ask for the same address. A view of one thing may be large,
+// and is not kept.
 func (s *Service) data(c *gin.Context, v View) (any, error) {
-	q := query{params: c.Params, values: c.Request.URL.Query(), path: c.Request.URL.Path}
-	key := v.page + "?" + q.values.Encode()
-	for _, p := range c.Params {
-		key += "&" + p.Key + "=" + url.QueryEscape(p.Value)
+	if err := httpapi.Hold(c, pageBytes); err != nil {
+		return nil, err
 	}
+	q := query{params: c.Params, values: c.Request.URL.Query(), path: c.Request.URL.EscapedPath()}
+	if len(c.Params) > 0 {
+		ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
+		defer cancel()
+		return v.read(ctx, q)
+	}
+	key := v.page + "?" + q.values.Encode()
 	return s.cache.read(c.Request.Context(), key, func(ctx context.Context) (any, error) { return v.read(ctx, q) })
 }
 
 // frame returns what every page has around its data.
 func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
 	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), NoSession: !s.signedIn(c),
-		Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.Path}}
+		Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.EscapedPath()}}
 }
 
 // framed is a page's data with what the search field and the filters repeat.

@@ -30,9 +30,14 @@ func (s *Service) answer(c *gin.Context, err error, dialog string) {
 	s.site.Answer(c, httpapi.StatusOf(err), web.Outcome{Failed: true, Message: s.explain(c, err), Dialog: dialog})
 }
 
-// Act makes a handler of an action.
+// Act makes a handler of an action, which has its form.
 func (s *Service) Act(h httpapi.Handler) gin.HandlerFunc {
-	return httpapi.HandleWith(h, func(c *gin.Context, err error) { s.answer(c, err, "") })
+	return httpapi.HandleWith(func(c *gin.Context) error {
+		if err := httpapi.ReadForm(c, formBytes); err != nil {
+			return err
+		}
+		return h(c)
+	}, func(c *gin.Context, err error) { s.answer(c, err, "") })
 }
 
 // bulk is an action on chosen rows.
@@ -48,7 +53,6 @@ type bulk struct {
 
 // run asks how many are meant before more than one is touched, then does it. A failure does not stop the rest.
 func (s *Service) run(c *gin.Context, b bulk) error {
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
 	if b.matching != nil && c.PostForm("matching") != "" {
 		return s.runMatching(c, b)
 	}
@@ -65,7 +69,7 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" && (len(ids) > 1 || !b.withoutAsking) {
 		dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
 			"Question": s.site.Count(c, b.ask, b.askMany, int64(len(ids))), "Button": b.button, "IDs": ids,
-			"Action": c.Request.URL.Path, "Danger": b.danger,
+			"Action": c.Request.URL.EscapedPath(), "Danger": b.danger,
 		})
 		if err != nil {
 			return err

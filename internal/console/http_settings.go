@@ -108,7 +108,6 @@ func (s *Service) RemoveRate(c *gin.Context) error {
 		askMany: "Remove %d services with all their days?", done: "%d service was removed from the rate card.",
 		doneMany: "%d services were removed from the rate card.", do: s.deps.Rates.Remove,
 	}
-	form(c, "id")
 	c.Request.PostForm["id"] = slices.Compact(slices.Sorted(slices.Values(c.PostFormArray("id")))) // a row is a day of it
 	return s.run(c, b)
 }

@@ -18,13 +18,11 @@ import (
 
 // form returns a field of a posted form, without blanks around it.
 func form(c *gin.Context, name string) string {
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
 	return strings.TrimSpace(c.PostForm(name))
 }
 
 // sole returns the supplier that an action is about.
 func (s *Service) sole(c *gin.Context) (supplierauth.Supplier, error) {
-	form(c, "id")
 	ids := c.PostFormArray("id")
 	if len(ids) != 1 {
 		return supplierauth.Supplier{}, errs.New(errs.Invalid, "Choose one supplier.")

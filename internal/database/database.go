@@ -18,6 +18,7 @@ import (
 type Config struct {
 	URL       string // postgres:// or postgresql://; empty: the SQLite file at Path
 	ReadURL   string // where Rows reads, a replica; empty: URL
+	OthersURL string // by which Rows reads views that other roles own; empty: as all else
 	Path      string
 	Profile   Profile
 	NoReaders bool // Rows is not used: all connections are for From and SQL
@@ -39,6 +40,8 @@ type DB struct {
 	server *server // PostgreSQL only
 	lock   string  // SQLite: the file that serialises migrations between processes
 
+	othersPool *sql.DB // SQLite: reads views that were not made here
+
 	refusals *refusals
 	close    func() error
 	log      *slog.Logger
@@ -49,7 +52,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	if config.URL == "" {
 		return openSQLite(ctx, config.Path, config.Log)
 	}
-	for _, address := range []string{config.URL, config.ReadURL} {
+	for _, address := range []string{config.URL, config.ReadURL, config.OthersURL} {
 		if address != "" && !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
 			return nil, errors.New("open database: the address must start with postgres://")
 		}

@@ -28,6 +28,9 @@ import (
 // retryAfter is the Retry-After of an answer while the database is unavailable.
 const retryAfter = 5 * time.Second
 
+// codeLocked is PostgreSQL's answer to a statement that has waited for a lock for lock_timeout.
+const codeLocked = "55P03"
+
 // codeNotText is PostgreSQL's answer to a text that holds a NUL or is not UTF-8.
 const codeNotText = "22021"
 
@@ -102,10 +105,10 @@ func faultOfPostgres(code string) fault {
 	switch code {
 	case codeDiskFull, codeIOError:
 		return unstored
-	case "40001", "40P01": // serialization failure, deadlock
+	case "40001", "40P01", codeLocked: // serialization failure, deadlock, lock timeout
 		return passing
 	case codeReadOnly, // by then its connections are given up, and Ping looks for it
-		codeQueryCancel, "55P03", "25P03", "25P04": // timeouts: statement, lock, idle transaction, transaction
+		codeQueryCancel, "25P03", "25P04": // timeouts: statement, idle transaction, transaction
 		return unreached
 	}
 	for _, class := range []string{"08", "53", "57P", "58"} { // connection, resources, shutdown, the server's system

@@ -31,13 +31,13 @@ func TestTranslate_distinguishes_what_passes_from_faults_of_ours(t *testing.T) {
 	}{
 		"the engine is away, full or may not write": {errs.Unavailable, true, []error{
 			state("08006"), state("08P01"), state("25006"), state("25P03"), state("53000"), state("53100"), state("53200"),
-			state("53300"), state("53400"), state("55P03"), state("57014"), state("57P01"), state("57P02"), state("57P03"),
+			state("53300"), state("53400"), state("57014"), state("57P01"), state("57P02"), state("57P03"),
 			state("57P04"), state("58000"), state("58030"), context.DeadlineExceeded,
 			liteError(5), liteError(5 | 2<<8), liteError(6), liteError(6 | 1<<8), liteError(7), liteError(8),
 			liteError(8 | 1<<8),
 			liteError(10), liteError(10 | 3<<8), liteError(10 | 4<<8), liteError(13), liteError(14), liteError(15),
 		}},
-		"transactions are in each other's way": {errs.Unavailable, false, []error{state("40001"), state("40P01")}},
+		"transactions are in each other's way": {errs.Unavailable, false, []error{state("40001"), state("40P01"), state("55P03")}},
 		"a statement is wrong, or a file damaged": {errs.Internal, false, []error{
 			state("23505"), state("42601"), state("42501"), state("XX001"), liteError(1), liteError(11), liteError(19),
 			liteError(26), errors.New("of no engine"),

@@ -50,6 +50,7 @@ type server struct {
 	session *session
 	write   *pgxpool.Pool
 	readers int32 // connections of each reader
+	others  int32 // how many read views of others at once
 	few     int32 // of the fewest connections, the readers'
 
 	// Behind a pooler, whose own default is 20 for a user, a process takes the fewest unless the address says more.
@@ -74,8 +75,10 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	}
 	s := &server{config: config}
 	s.hangs = newHangs(cfg.ConnConfig, s.reset, config.Log)
-	cfg.MaxConns, s.readers = share(ctx, config, cfg.MaxConns)
-	_, s.few = divide(fewest, config.NoReaders)
+	cfg.MaxConns, s.readers, s.others = share(ctx, config, cfg.MaxConns)
+	if !config.NoReaders {
+		s.few = 1
+	}
 	s.session = s.configure(cfg, config.URL, settings[config.Profile], "supplyhub")
 	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	if s.write, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
@@ -140,25 +143,42 @@ func parameter(address, name string) string {
 }
 
 // share divides pool_max_conns, which holds for the whole process.
-func share(ctx context.Context, config Config, limit int32) (write, read int32) {
+func share(ctx context.Context, config Config, limit int32) (write, read, others int32) {
 	if parameter(config.URL, "pool_max_conns") == "" {
-		return writers, readers
+		return writers, readers - apart(config, readers), readers / readerShare
 	}
 	if limit < fewest {
 		config.Log.WarnContext(ctx, "pool_max_conns is taken as the fewest connections that the service works with",
 			"pool_max_conns", limit, "taken", fewest)
 		limit = fewest
 	}
-	return divide(limit, config.NoReaders)
+	return divide(limit, config)
 }
 
-// divide returns how many connections write, and how many a reader has: a quarter of all, at most eight.
-func divide(limit int32, noReaders bool) (write, read int32) {
-	if noReaders {
-		return limit, 0
+// divide returns how many connections write, how many a reader has, and how many read views of others at once. A quarter
+// of all read, at most eight, and a quarter of those, but one at least, views of others. Where these have a login of
+// their own they have as many connections of their own: not a reader's last ones.
+func divide(limit int32, config Config) (write, read, others int32) {
+	if config.NoReaders {
+		return limit, 1, 1 // a reader that is made for a moment, to look at something
 	}
 	read = min(limit/readerShare, readers)
-	return limit - read, read
+	others = max(read/readerShare, 1)
+	write = limit - read
+	if own := apart(config, read); own > 0 {
+		read -= own
+	} else if config.OthersURL != "" {
+		write -= others
+	}
+	return write, read, others
+}
+
+// apart returns how many of a reader's connections are those of the login for views of others.
+func apart(config Config, read int32) int32 {
+	if config.OthersURL == "" {
+		return 0
+	}
+	return read / readerShare
 }
 
 // fewWriters returns how many of the fewest connections write.
@@ -227,13 +247,17 @@ func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams) boo
 
 // keep reports whether a connection stays open after an error. One that turned out to be read-only does not, and no
 // other either: the next ones look for the primary among the address's hosts.
-func (s *server) keep(_ *pgconn.PgConn, pg *pgconn.PgError) bool {
+func (s *server) keep(conn *pgconn.PgConn, pg *pgconn.PgError) bool {
 	switch pg.Code {
 	case codeReadOnly:
-		s.reset()
+		if !isolated(conn) {
+			s.reset()
+		}
 		return false
 	case codeFull:
-		s.tighten()
+		if !isolated(conn) {
+			s.tighten()
+		}
 	}
 	return !strings.EqualFold(pg.Severity, "FATAL")
 }

@@ -35,6 +35,7 @@ type Rows struct {
 	pool    *pgxpool.Pool // PostgreSQL only; connects when it is used
 	fault   error         // why there is no pool
 	turns   chan struct{} // PostgreSQL only; see turn
+	others  *Rows         // see Others
 }
 
 // Select runs one statement and calls each for every row. The fields, nil for NULL, are valid during the call only.
@@ -46,12 +47,19 @@ func (d *DB) Rows(timeout time.Duration) *Rows {
 	r := &Rows{db: d, timeout: timeout}
 	if d.engine == Postgres {
 		r.fault = r.open(d.server)
+		if d.server.config.OthersURL != "" {
+			r.others = &Rows{db: d, timeout: timeout}
+			r.others.fault = r.others.openOthers(d.server)
+		}
 	}
 	return r
 }
 
 // Close releases the reader's own connections.
 func (r *Rows) Close() {
+	if r.others != nil {
+		r.others.Close()
+	}
 	if r.pool != nil {
 		r.pool.Close()
 	}
@@ -177,21 +185,37 @@ func (r *Rows) report(err error) error {
 
 // open makes the reader's pool, which connects when it is used.
 func (r *Rows) open(s *server) error {
+	cfg, address, err := s.reading()
+	if err != nil {
+		return err
+	}
+	cfg.MaxConns = s.readers
+	r.configure(s, cfg, address, "supplyhub-reader")
+	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, s.config.ReadURL != "")
+	return r.connect(s, cfg)
+}
+
+// reading parses the address that rows are read at.
+func (s *server) reading() (cfg *pgxpool.Config, address string, err error) {
 	variable, address := "DATABASE_READ_URL", s.config.ReadURL
 	if address == "" {
 		variable, address = "DATABASE_URL", s.config.URL
 	}
-	cfg, err := parse(variable, address)
-	if err != nil {
-		return err
-	}
-	cfg.MaxConns = max(s.readers, 1)
+	cfg, err = parse(variable, address)
+	return cfg, address, err
+}
+
+// configure sets the reader's settings for a pool's connections.
+func (r *Rows) configure(s *server, cfg *pgxpool.Config, address, name string) {
 	wanted := r.settings()
 	for _, w := range wanted {
 		delete(cfg.ConnConfig.RuntimeParams, w.name) // an address's own value is for the writers
 	}
-	r.session = s.configure(cfg, address, wanted, "supplyhub-reader")
-	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, s.config.ReadURL != "")
+	r.session = s.configure(cfg, address, wanted, name)
+}
+
+// connect makes the pool.
+func (r *Rows) connect(s *server, cfg *pgxpool.Config) (err error) {
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return fmt.Errorf("open the reading pool: %w", err)
 	}

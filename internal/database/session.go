@@ -19,6 +19,27 @@ import (
 // it needs (SET LOCAL, in the same message as BEGIN), and statements outside of one get a transaction of their own.
 // Which of the two it is, the first connection finds out (probe); all others wait for that.
 
+// A process may be lost without a word: its host or network is gone, or it is stopped. Its locks must end within 5 s.
+// The server sees to that, as each state of a lost connection has a time limit:
+//
+//   - between two statements of a transaction: idle_in_transaction_session_timeout. A living process never meets it: no
+//     network call belongs in a transaction (tx.go), so between two statements lie milliseconds of computing. It holds
+//     through a pooler, too, which may not notice for hours that a client vanished: the transaction's own BEGIN sets it
+//     there, and the server ends the pooler's connection.
+//   - in a statement that waits for a lock: lock_timeout, and then it is between two statements.
+//   - in a statement whose answer is not taken: tcp_user_timeout. A living process reads answers at once.
+//   - in no transaction: nothing is locked, only a connection is held, which tcp_keepalives_* end.
+//
+// The last two are the network's: behind a pooler they are the pooler's own (deployments/scaling.md), and on a Unix
+// socket there are none.
+//
+// lock_timeout is also how long all others wait at most for a row that is held. The statements that wait, and who
+// depends on them, are listed in internal/app/house_waits_test.go.
+const (
+	lostAfter = "3s" // after its last statement the transaction of a process that is lost is rolled back
+	longest   = "1s" // wait for a lock
+)
+
 // Profile is what a database is opened for.
 type Profile int
 
@@ -32,6 +53,7 @@ const (
 type setting struct {
 	name, value string
 	given       bool // by the address, in words that the server may show differently
+	network     bool // of the network between the server and who connects to it, which may be a pooler
 }
 
 // isolation is stated by every transaction, so that the role's default does not count; the parameter is for statements
@@ -42,7 +64,11 @@ var isolation = setting{name: "default_transaction_isolation", value: "read comm
 var settings = map[Profile][]setting{
 	Serving: {
 		isolation,
-		{name: "idle_in_transaction_session_timeout", value: "1min"},
+		{name: "idle_in_transaction_session_timeout", value: lostAfter},
+		{name: "lock_timeout", value: longest},
+		{name: "tcp_user_timeout", value: "5s", network: true},
+		{name: "tcp_keepalives_idle", value: "10", network: true},
+		{name: "tcp_keepalives_interval", value: "5", network: true},
 		{name: "statement_timeout", value: "30s"},
 		{name: "jit", value: "off"}, // none of our statements runs long enough to earn it back
 		// The hot statements look rows up by key; the default, meant for spinning disks, reads whole tables instead.
@@ -56,7 +82,8 @@ var settings = map[Profile][]setting{
 	},
 	Maintenance: {
 		isolation,
-		{name: "idle_in_transaction_session_timeout", value: "1min"},
+		{name: "idle_in_transaction_session_timeout", value: lostAfter},
+		{name: "tcp_user_timeout", value: "5s", network: true},
 		{name: "statement_timeout", value: "0"},
 		{name: "jit", value: "off"}, // a batch of thousands of rows takes milliseconds, compiling its statement a second
 	},
@@ -109,7 +136,7 @@ func newSession(wanted []setting, params map[string]string, exec bool) *session 
 	for name, value := range params {
 		switch {
 		case ours(name):
-			s.wanted = append(s.wanted, setting{name, value, true})
+			s.wanted = append(s.wanted, setting{name: name, value: value, given: true})
 		case !slices.Contains(pooled, strings.ToLower(name)):
 			s.foreign = append(s.foreign, name)
 		}
@@ -117,7 +144,9 @@ func newSession(wanted []setting, params map[string]string, exec bool) *session 
 	for _, w := range wanted {
 		if _, given := params[w.name]; !given {
 			params[w.name] = w.value
-			s.wanted = append(s.wanted, w)
+			if !w.network {
+				s.wanted = append(s.wanted, w)
+			}
 		}
 	}
 	return s

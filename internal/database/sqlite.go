@@ -21,8 +21,13 @@ import (
 // is linked by package database/sqlite, so that a worker does not carry it. The file can be copied while it is used,
 // and is checked at each start as far as two seconds reach.
 
-// sqliteReaders is how many connections read while one writes.
-const sqliteReaders = 4
+// Connections that read while one writes. Of them sqliteOthers read only views that were not made here.
+const (
+	sqliteReaders = 6
+	sqliteOthers  = 2
+	cacheKiB      = 8000 // of the writer
+	readCacheKiB  = 5000 // of each reader
+)
 
 // embedded is SQLite in a program that has it, as database/sql keeps its drivers.
 var embedded atomic.Pointer[engine]
@@ -38,8 +43,8 @@ func Embed(driver string, dialector func(*sql.DB) gorm.Dialector) {
 	embedded.Store(&engine{driver, dialector})
 }
 
-// openSQLite opens two pools over one file: one connection that writes, so that writers queue in this process and not
-// at the file's lock, and some that read next to it (WAL).
+// openSQLite opens three pools over one file: one connection that writes, so that writers queue in this process and not
+// at the file's lock, and some that read next to it (WAL), those for views of others apart.
 func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	lite := embedded.Load()
 	if lite == nil {
@@ -51,26 +56,30 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	writer, err := lite.connections(path, 1)
+	writer, err := lite.connections(path, 1, cacheKiB)
 	if err != nil {
 		return nil, err
 	}
-	reader, err := lite.connections(path, sqliteReaders)
+	reader, err := lite.connections(path, sqliteReaders, readCacheKiB)
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	closeBoth := func() error { return errors.Join(reader.Close(), writer.Close()) }
+	others, err := lite.connections(path, sqliteOthers, readCacheKiB, "query_only(1)")
+	if err != nil {
+		return nil, errors.Join(err, reader.Close(), writer.Close())
+	}
+	closeAll := func() error { return errors.Join(others.Close(), reader.Close(), writer.Close()) }
 	refused := &refusals{log: log}
 	w, err := openGorm(lite.dialector(writer), refused)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeBoth())
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeAll())
 	}
 	r, err := openGorm(lite.dialector(reader), refused)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeBoth())
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeAll())
 	}
 	db := DB{Dialect: Dialect{engine: SQLite}, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
-		close: closeBoth, log: log}
+		close: closeAll, log: log, othersPool: others}
 	return db.follow(ctx, machineClock), nil
 }
 
@@ -93,10 +102,12 @@ func private(path string) error {
 
 // connections opens a pool whose commits survive a power loss (synchronous FULL) and whose transactions take
 // the write lock at once, so that two of them wait for each other instead of failing.
-func (e *engine) connections(path string, n int) (*sql.DB, error) {
-	options := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-8000)",
-	}}
+func (e *engine) connections(path string, n, cache int, pragmas ...string) (*sql.DB, error) {
+	// _dqs: without it a column that is not there would be read as the text of its name.
+	options := url.Values{"_txlock": {"immediate"}, "_dqs": {"0"}, "_pragma": append([]string{
+		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
+		fmt.Sprintf("cache_size(-%d)", cache),
+	}, pragmas...)}
 	db, err := sql.Open(e.driver, "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+options.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)

@@ -174,17 +174,6 @@ func unknownDeliveries(ids []string) error {
 	return errs.New(errs.NotFound, "There is no delivery "+strings.Join(ids, ", ")+".")
 }
 
-// SendWaiting makes what waits for the supplier's receiver due now, in batches, the oldest first. Schedules go on. It
-// is h for what is pending, called when a receiver is resumed or answers again, before that is stored: when it ends
-// half-way the receiver is still paused or failing in the database, and the next resume or success does it again.
-func (d *Keeper) SendWaiting(ctx context.Context, supplierID string) error {
-	_, err := d.redeliver(ctx, Filter{Receiver: supplierID, Status: Pending, unchanged: d.deps.Now()}, func(int64) {})
-	if err != nil {
-		return fmt.Errorf("send what waits for a receiver: %w", err)
-	}
-	return nil
-}
-
 // Waiting is what is pending for a supplier's receiver: how many deliveries, and since when. The oldest is the one
 // whose request was accepted first; nil: nothing waits.
 type Waiting struct {

@@ -33,7 +33,8 @@
 //	      After it: a is found by the owner at its next look, at most a second later, without the wake-up that was
 //	      lost. b is begun and not sent: f.
 //	c     the owner of the supplier's shard, "claim deliveries"; of the own endpoint any worker. It locks the receivers
-//	      first, so that one that was paused gets nothing more. A delivery whose last attempt was interrupted and was
+//	      first, so that one that was paused gets nothing more. Of a receiver that was resumed or answers again it claims
+//	      what waits in the order of acceptance, due or not (store_catchup.go). A delivery whose last attempt was interrupted and was
 //	      its series' last is dead instead. A crash before the COMMIT leaves it waiting, one after it: f.
 //	d     the worker that began it with its insertion (b) and cannot send it, "give attempts back": the attempt was
 //	      never made and does not count. A crash before the COMMIT: f, and then it counts.

@@ -14,6 +14,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
+// sentText is how many bytes of text a delivery of a list has.
+const sentText = 700
+
 // ListDeliveries handles GET /api/webhook-deliveries.
 func (s *SelfService) ListDeliveries(c *gin.Context) error {
 	query, err := httpapi.Query(c)
@@ -21,15 +24,20 @@ func (s *SelfService) ListDeliveries(c *gin.Context) error {
 		return err
 	}
 	filter, list, violations := ParseSentFilter(query)
+	violations = append(violations, httpapi.UnknownParameters(query, "status", "request_id", "since", "until")...)
 	if len(violations) > 0 {
 		_, wrong := s.open(caller.SupplierID(c), filter, list)
 		return errs.InvalidInput("The parameters are not valid.", append(violations, wrong...)...)
+	}
+	if err := httpapi.HoldText(c, int64(list.Limit)*sentText); err != nil {
+		return err
 	}
 	items, next, err := s.List(c.Request.Context(), caller.SupplierID(c), filter, list)
 	if err != nil {
 		return err
 	}
-	return httpapi.AnswerList(c, next, func(yield func([]Sent, error) bool) { yield(items, nil) })
+	return httpapi.AnswerList(c, next, httpapi.Part[Sent]{Size: int64(list.Limit) * sentText,
+		Read: func() ([]Sent, error) { return items, nil }})
 }
 
 // ParseSentFilter reads the parameters of a listing and names all that is wrong.

@@ -3,7 +3,6 @@ package deliveries
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,6 +17,7 @@ type Result struct {
 	Begun
 	Began    time.Time
 	Took     time.Duration
+	Address  int64 // digest of that which was called; 0: the own endpoint's
 	status   *int64
 	Err      string
 	response []byte
@@ -82,10 +82,9 @@ func (r Result) ByRequest(other Result) int {
 // in the transaction of e.
 func (r Result) Lost() bool { return r.Outcome.Status == Dead || r.Outcome.Status == Failed }
 
-// Gone reports whether the receiver wants nothing more: it answered 410. The transaction of e pauses it.
-func (r Result) Gone() bool {
-	return r.Destination != OwnEndpoint && r.status != nil && *r.status == http.StatusGone
-}
+// Gone reports whether the receiver wants nothing more: it answered 410, which alone is final there. The transaction of
+// e pauses it.
+func (r Result) Gone() bool { return r.Destination != OwnEndpoint && r.Outcome.Status == Failed }
 
 // Failure returns why the answer is none that delivers; nil when it is one.
 func (a Answer) Failure() error {

@@ -37,14 +37,18 @@ func (s Schedule) Attempts() int64 { return int64(len(s)) + 1 }
 // Outcome judges a destination's answer to attempt number series of its series. random is in [0, 1). The last one that
 // was interrupted has no answer to be judged: the claim finds the series used up and makes the delivery dead (c).
 func (s Schedule) Outcome(destination string, a Answer, series int64, now time.Time, random float64) Outcome {
-	switch verdict := Classify(destination, a); {
-	case verdict != Pending:
+	if verdict := Classify(destination, a); verdict != Pending {
 		return Outcome{Status: verdict, Next: now}
-	case series >= s.Attempts():
-		return Outcome{Status: Dead, Next: now}
-	default:
-		return Outcome{Status: Pending, Next: now.Add(s.wait(series, a.RetryAfter, now, random))}
 	}
+	return s.Again(series, a.RetryAfter, now, random)
+}
+
+// Again is Outcome for an answer that does not end the delivery by itself.
+func (s Schedule) Again(series int64, retryAfter string, now time.Time, random float64) Outcome {
+	if series >= s.Attempts() {
+		return Outcome{Status: Dead, Next: now}
+	}
+	return Outcome{Status: Pending, Next: now.Add(s.wait(series, retryAfter, now, random))}
 }
 
 // Classify returns what an answer means by itself: Delivered, Failed, or Pending for "try again". Only the destination

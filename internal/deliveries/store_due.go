@@ -27,6 +27,7 @@ type DueRow struct {
 	Destination string
 	At          time.Time
 	Failures    int
+	CatchingUp  bool // ClaimCatchingUp claims for it
 }
 
 // Due reads the earliest waiting delivery to the own endpoint, due or not, and the receivers of the shards with
@@ -34,15 +35,16 @@ type DueRow struct {
 // locks nothing: between it and the claim another worker may claim, or a receiver be paused.
 func (s *DueStore) Due(ctx context.Context, shards []int, now time.Time) ([]DueRow, error) {
 	found, err := database.Query(ctx, s.DB.SQL(ctx), `
-		SELECT destination, at, failures FROM (
-			SELECT 'own' AS destination, next_attempt_at AS at, 0 AS failures FROM webhook_deliveries
+		SELECT destination, at, failures, catching_up FROM (
+			SELECT 'own' AS destination, next_attempt_at AS at, 0 AS failures, false AS catching_up FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
 		UNION ALL
-		SELECT destination, at, failures FROM (
-			SELECT supplier_id AS destination, due_at AS at, consecutive_failures AS failures FROM webhook_receivers
+		SELECT destination, at, failures, catching_up FROM (
+			SELECT supplier_id AS destination, due_at AS at, consecutive_failures AS failures,
+				catch_up_to IS NOT NULL AS catching_up FROM webhook_receivers
 			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $2 AND `+s.DB.AnyOf("shard", 1)+` LIMIT $3) AS receivers`,
 		[]any{s.DB.Values(shards), now.UnixMicro(), mostDue},
-		func(r *DueRow) []any { return []any{&r.Destination, scanTime{&r.At}, &r.Failures} })
+		func(r *DueRow) []any { return []any{&r.Destination, scanTime{&r.At}, &r.Failures, &r.CatchingUp} })
 	if err != nil {
 		return nil, fmt.Errorf("read what is due: %w", err)
 	}
@@ -62,8 +64,8 @@ func (t scanTime) Scan(value any) error {
 	return nil
 }
 
-// LockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends. They are
-// always locked in this order.
+// LockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends, but for
+// those that another transaction holds: a lost process may, for seconds, and no other receiver's deliveries wait for it.
 //
 // It is the first statement of c for receivers. A pause that is committed before it, or a shard that moved, is seen
 // here, whatever this worker believes; a pause that comes later waits until the claim is committed. The lock is not one
@@ -75,20 +77,21 @@ func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64
 	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `
 		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.DB.AnyOf("r.supplier_id", 1)+` AND r.paused_by = ''
 			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
-		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r`), s.DB.Values(suppliers), worker)
+		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r SKIP LOCKED`), s.DB.Values(suppliers), worker)
 	if err != nil {
 		return nil, fmt.Errorf("lock receivers: %w", err)
 	}
 	return found, nil
 }
 
-// LockReceivers holds the rows of the receivers against every change until the transaction ends. It is for SetAside:
-// from here on neither a new delivery (MarkDue) nor an address (DueAgain) comes in between.
+// LockReceivers holds the rows of the receivers against every change until the transaction ends, but for those that are
+// not free. It is for SetAside: from here on neither a new delivery (MarkDue) nor an address (DueAgain) comes in
+// between.
 func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locked []string, err error) {
 	err = s.EachSupplier(slices.Sorted(slices.Values(suppliers)), func(suppliers []string) error {
 		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 			WHERE `+s.DB.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
-			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE`), s.DB.Values(suppliers))
+			ORDER BY supplier_id`+s.DB.RowLock(` FOR UPDATE SKIP LOCKED`), s.DB.Values(suppliers))
 		locked = append(locked, some...)
 		return err
 	})
@@ -126,7 +129,8 @@ func front(of string) string {
 }
 
 // RefreshDue stores when the locked receivers' earliest waiting deliveries are due. A receiver for which nothing is due
-// stays due now while a transaction is under way that found it due early enough, and may make a delivery wait.
+// stays due now while a transaction is under way that found it due early enough, and may make a delivery wait; so does
+// one that catches up.
 //
 // It is the last statement of c. On PostgreSQL it is two: the first takes, where it is free, the lock that excludes
 // MarkDue's; where it is not, the receiver stays due now and the next look claims for it again.
@@ -136,11 +140,11 @@ func (s *DueStore) RefreshDue(ctx context.Context, suppliers []string, now time.
 
 func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now time.Time) error {
 	of, front := s.DB.Of(suppliers, `supplier_id`, `$1`), front(s.DB.Of(suppliers, `d.supplier_id`, `$1`))
-	at, args := front, []any{s.DB.Values(suppliers)}
+	at, args := `CASE WHEN catch_up_to IS NULL THEN `+front+` ELSE due_at END`, []any{s.DB.Values(suppliers)}
 	if s.Postgres() {
 		// only FOR UPDATE excludes MarkDue's lock; the statement after it sees all commits before it
 		done, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-			WHERE supplier_id = ANY($1) AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
+			WHERE supplier_id = ANY($1) AND catch_up_to IS NULL AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
 			suppliers, now.UnixMicro())
 		if err != nil {
 			return fmt.Errorf("lock receivers with nothing due: %w", err)

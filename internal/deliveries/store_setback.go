@@ -25,7 +25,7 @@ func (s *store) setBack(ctx context.Context, now time.Time) error {
 		{"webhook_receivers", "supplier_id", `due_at = $1`, `due_at > $2`},
 	} {
 		_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE `+change.table+` SET `+change.set+` WHERE `+
-			s.free(change.table, change.key, change.those), now.UnixMicro(), now.Add(clockApart).UnixMicro())
+			s.Free(change.table, change.key, change.those), now.UnixMicro(), now.Add(clockApart).UnixMicro())
 		if err != nil {
 			return fmt.Errorf("have deliveries wait from now on: %w", database.Translate(err))
 		}
@@ -33,10 +33,9 @@ func (s *store) setBack(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// free returns the condition that a row is one of those and locked by no transaction. SQLite has one writer, and rows
-// on several servers are not locked together. A row that is passed over is written by its transaction with a time of
-// the present, or is found by the next of the workers' runs.
-func (s *store) free(table, key, those string) string {
+// Free returns the condition that a row is one of those and locked by no transaction. SQLite has one writer, and rows
+// on several servers are not locked together. A row that is passed over is found by the caller's next run.
+func (s *Tables) Free(table, key, those string) string {
 	if !s.Postgres() || s.DB.Spread() {
 		return those
 	}

@@ -29,7 +29,8 @@ func (s *AttemptStore) claimSpread(ctx context.Context, wants map[string]int, no
 			if left <= 0 {
 				break
 			}
-			some, err := s.claimOf(ctx, []string{supplier}, []string{destination}, []int64{int64(left)}, now, worker, attempts)
+			some, err := s.claimOf(ctx, s.dueFirst([]string{supplier}), []string{supplier}, []string{destination},
+				[]int64{int64(left)}, now, worker, attempts)
 			if err != nil {
 				return nil, err
 			}
@@ -62,7 +63,7 @@ func (s *DueStore) lockDueSpread(ctx context.Context, suppliers []string, worker
 	}
 	err = s.EachSupplier(suppliers, func(suppliers []string) error {
 		one, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-			WHERE supplier_id = $1 AND paused_by = '' AND shard = ANY($2) FOR NO KEY UPDATE`,
+			WHERE supplier_id = $1 AND paused_by = '' AND shard = ANY($2) FOR NO KEY UPDATE SKIP LOCKED`,
 			suppliers[0], shards)
 		locked = append(locked, one...)
 		return err

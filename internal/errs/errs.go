@@ -112,3 +112,9 @@ func IsUnavailable(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == Unavailable && !e.Passing
 }
+
+// IsPassing reports whether err says that another transaction was in the way: repeated it may succeed.
+func IsPassing(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == Unavailable && e.Passing
+}

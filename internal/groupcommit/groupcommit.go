@@ -5,6 +5,8 @@ package groupcommit
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,12 +16,29 @@ import (
 // A commit waits for a disk, which takes milliseconds; a batch waits once for all of its callers. While one batch is
 // flushed the next one collects, so batches grow by themselves as load does, and a caller that comes alone waits for
 // none. The batch belongs to no caller: one that hangs up leaves its item in it.
+//
+// One item must not hold up the others, neither by being refused nor by waiting for a row that a lost process has
+// locked. Such items are flushed alone while the batches go on: each a few times, as the lock ends with its holder.
 
 // ErrClosed is what Do answers after Close.
 var ErrClosed = errors.New("group commit is closed")
 
-// Flush handles one batch and returns one result per item, in order. An error fails the whole batch.
+const (
+	singles = 4                      // items that are flushed alone at once
+	tries   = 3                      // more, of one whose row is held: each waits as long as the database lets it
+	tryNext = 100 * time.Millisecond // after one of them
+)
+
+// Flush handles one batch and returns one result per item, in order. An error fails the whole batch, unless it is
+// Undecided.
 type Flush[I, O any] func(ctx context.Context, items []I) ([]O, error)
+
+// Undecided is the error of a Flush that has results for all items but those at these places, whose rows another
+// transaction holds.
+type Undecided []int
+
+// Error returns how many there are.
+func (u Undecided) Error() string { return fmt.Sprintf("%d items of the batch were not free", len(u)) }
 
 // Batcher shares the calls of a Flush among concurrent callers of Do.
 type Batcher[I, O any] struct {
@@ -32,6 +51,8 @@ type Batcher[I, O any] struct {
 	stopOnce  sync.Once
 	producers sync.RWMutex
 	flushers  sync.WaitGroup
+	singles   chan struct{} // holds a note for each item that is flushed alone
+	alone     sync.WaitGroup
 }
 
 // call is an item that waits for its batch, and where its result goes.
@@ -49,10 +70,10 @@ type result[O any] struct {
 
 // New starts the given number of flushers, each taking at most max items a batch and waiting for more of them until
 // the first is as old as linger; 0 does not wait. When a batch of several fails and the database is available, each
-// of its items is flushed again by itself, so that one bad item fails alone.
+// of its items is flushed again by itself, while the next batches go on, so that one bad item fails alone.
 func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *Batcher[I, O] {
 	b := &Batcher[I, O]{flush: flush, max: max, linger: linger, calls: make(chan call[I, O], max),
-		open: make(chan struct{}, 1), stop: make(chan struct{})}
+		open: make(chan struct{}, 1), stop: make(chan struct{}), singles: make(chan struct{}, singles)}
 	for range flushers {
 		b.flushers.Go(b.run)
 	}
@@ -106,6 +127,7 @@ func (b *Batcher[I, O]) Close() {
 		b.producers.Unlock()
 	})
 	b.flushers.Wait()
+	b.alone.Wait()
 }
 
 func (b *Batcher[I, O]) run() {
@@ -153,23 +175,48 @@ func (b *Batcher[I, O]) collect() []call[I, O] {
 	return batch
 }
 
+// deliver flushes a batch and hands its results out.
 func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 	items := make([]I, len(batch))
 	for i, c := range batch {
 		items[i] = c.item
 	}
 	values, err := b.flush(batch[0].ctx, items)
-	if err != nil && len(batch) > 1 && !errs.IsUnavailable(err) {
-		for _, c := range batch {
-			b.deliver([]call[I, O]{c})
-		}
-		return
+	undecided, some := errors.AsType[Undecided](err)
+	if some {
+		err = nil
 	}
 	for i, c := range batch {
-		var value O
-		if err == nil {
-			value = values[i]
+		switch {
+		case slices.Contains(undecided, i), errs.IsPassing(err), err != nil && len(batch) > 1 && !errs.IsUnavailable(err):
+			b.alone.Go(func() { b.deliverAlone(c) })
+		case err != nil:
+			var none O
+			c.done(none, err)
+		default:
+			c.done(values[i], nil)
 		}
-		c.done(value, err)
 	}
+}
+
+// deliverAlone flushes one item, and again while another transaction is in its way.
+func (b *Batcher[I, O]) deliverAlone(c call[I, O]) {
+	var result O
+	var err error
+	for try := range tries {
+		if try > 0 {
+			time.Sleep(tryNext)
+		}
+		b.singles <- struct{}{}
+		var values []O
+		values, err = b.flush(c.ctx, []I{c.item})
+		<-b.singles
+		if err == nil {
+			result = values[0]
+		}
+		if !errs.IsPassing(err) {
+			break
+		}
+	}
+	c.done(result, err)
 }

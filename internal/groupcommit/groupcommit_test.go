@@ -238,3 +238,46 @@ func TestEnqueue_does_not_wait_and_reports_each_result_once(t *testing.T) {
 		}
 	})
 }
+
+func TestItem_whose_row_is_held_holds_up_no_other(t *testing.T) {
+	t.Parallel()
+	held := errs.NewUnavailable("Another transaction is in the way.", time.Second, nil)
+	held.Passing = true
+	for name, undecided := range map[string]bool{"the batch fails": false, "the others are done": true} {
+		for free, want := range map[int64]error{2: nil, 1000: held} { // after so many tries it is free
+			synctest.Test(t, func(t *testing.T) {
+				var tries atomic.Int64
+				b := groupcommit.New(1, 8, time.Second, func(_ context.Context, items []int) ([]int, error) {
+					i := slices.Index(items, 0)
+					switch {
+					case i < 0:
+					case undecided && len(items) > 1:
+						return items, groupcommit.Undecided{i}
+					case tries.Add(1) <= free:
+						time.Sleep(time.Second)
+						return nil, held
+					}
+					return items, nil
+				})
+				defer b.Close()
+				var group sync.WaitGroup
+				for i := range 3 {
+					group.Go(func() {
+						begun := time.Now()
+						_, err := b.Do(context.Background(), i)
+						if i == 0 && !errors.Is(err, want) {
+							t.Errorf("%s: the held one: %v", name, err)
+						}
+						if took := time.Since(begun); i > 0 && (err != nil || took > 2*time.Second) {
+							t.Errorf("%s: another one waited for %s: %v", name, took, err)
+						}
+						if took := time.Since(begun); i == 0 && took > 7*time.Second {
+							t.Errorf("%s: the held one waited for %s", name, took)
+						}
+					})
+				}
+				group.Wait()
+			})
+		}
+	}
+}

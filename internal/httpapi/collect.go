@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -139,10 +140,47 @@ func (c *collector) value(dec *jsontext.Decoder, v any) error {
 	if err != nil {
 		return err
 	}
-	if kind == 'n' || json.Unmarshal(raw, v) != nil {
+	if kind == 'n' || json.Unmarshal(raw, v) != nil && !readsWhole(raw, v, target) {
 		return c.add(dec.StackPointer(), expectation(v, target, raw))
 	}
 	return nil
+}
+
+// readsWhole reports whether a number was read into an integer, as its value is whole: 3.0 and 3e0 are 3, as JSON
+// Schema has it.
+func readsWhole(raw jsontext.Value, v any, target reflect.Type) bool {
+	if raw.Kind() != '0' || target.Kind() < reflect.Int || target.Kind() > reflect.Uint64 {
+		return false
+	}
+	text, whole := wholeNumber(string(raw))
+	return whole && json.Unmarshal([]byte(text), v) == nil
+}
+
+// beyond is more zeros than an integer of 64 bits has digits.
+const beyond = 20
+
+// wholeNumber returns a JSON number in digits alone when its value is whole. One that is far beyond int64 is shortened,
+// and still beyond it.
+func wholeNumber(number string) (digits string, whole bool) {
+	number, exponent, _ := strings.Cut(strings.ToLower(number), "e")
+	power, _ := strconv.Atoi(exponent) // out of range it is the largest or smallest
+	power = min(max(power, -1<<30), 1<<30)
+	unsigned, negative := strings.CutPrefix(number, "-")
+	before, after, _ := strings.Cut(unsigned, ".")
+	all := strings.TrimLeft(before+after, "0")
+	digits = strings.TrimRight(all, "0")
+	zeros := power - len(after) + len(all) - len(digits)
+	switch {
+	case digits == "":
+		return "0", true
+	case zeros < 0:
+		return "", false
+	}
+	digits += strings.Repeat("0", min(zeros, beyond))
+	if negative {
+		digits = "-" + digits
+	}
+	return digits, true
 }
 
 // isMember reports whether the value to come is an object's member.
@@ -197,7 +235,7 @@ func expectation(v any, target reflect.Type, raw jsontext.Value) string {
 	case reflect.Bool:
 		return "must be true or false"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		if raw.Kind() == '0' && !bytes.ContainsAny(raw, ".eE") {
+		if _, whole := wholeNumber(string(raw)); raw.Kind() == '0' && whole {
 			largest := int64(1)<<(target.Bits()-1) - 1
 			return fmt.Sprintf("must be an integer from %d to %d", -largest-1, largest)
 		}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"mime/multipart"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -19,7 +21,8 @@ import (
 
 const (
 	maxBody       = 1 << 20
-	maxViolations = 1000 // a hostile body of 1 MiB would otherwise be answered with a hundred
+	strangerBody  = 16 << 10 // bytes of a body whose sender is not known
+	maxViolations = 1000     // a hostile body of 1 MiB would otherwise be answered with a hundred
 )
 
 // EnoughViolations is how many a validate may stop at: as many are listed, whatever the decoder has named already.
@@ -32,46 +35,57 @@ func ReadJSON(c *gin.Context) ([]byte, error) {
 	if err := acceptable(c.Request.Header); err != nil {
 		return nil, err
 	}
-	held := admissionOf(c)
-	if held.peeked != nil {
-		return held.peeked, nil
+	h := heldBy(c)
+	if h.peeked != nil {
+		return h.peeked, nil
 	}
-	return readBody(c, held.limit(), func() error {
-		if held.caller == "" {
-			return nil // it takes no memory worth counting
-		}
-		return held.acquire(c.Request.Context(), held.known, func() string { return held.caller }, c.Request.ContentLength)
-	})
+	return readBody(c, h.limit())
 }
 
-// PeekBody returns the raw body of a request whose sender can be known by its signature only, to 1 MiB. ReadJSON gives
-// it again. Until then it takes from memory of its own, which the addresses that such requests come from share. Errors:
-// ReadJSON's.
-func PeekBody(c *gin.Context) ([]byte, error) {
-	held := admissionOf(c)
-	raw, err := readBody(c, maxBody, func() error {
-		return held.acquire(c.Request.Context(), held.unproved, c.ClientIP, c.Request.ContentLength)
-	})
+// PeekBody returns the raw body of a request whose sender can be known by its signature only: to 1 MiB when the
+// signature may be right, by what is known without the body. ReadJSON gives it again. Errors: ReadJSON's.
+func PeekBody(c *gin.Context, mayBeRight bool) ([]byte, error) {
+	limit := int64(strangerBody)
+	if mayBeRight {
+		limit = maxBody
+	}
+	raw, err := readBody(c, limit)
 	if err != nil {
 		return nil, err
 	}
-	held.peeked = raw
+	heldBy(c).peeked = raw
 	return raw, nil
 }
 
 // SkipBody leaves the body of a route that takes none where it is. Errors: errs.TooLarge over what ReadJSON reads of
 // this sender.
 func SkipBody(c *gin.Context) error {
-	limit := admissionOf(c).limit()
+	limit := heldBy(c).limit()
 	if announced := c.Request.ContentLength; announced >= 0 && announced <= limit {
 		return nil
 	}
-	_, err := readBody(c, limit, func() error { return nil })
+	_, err := readBody(c, limit)
+	return err
+}
+
+// ReadForm reads the body of a page's form, for gin's PostForm. Errors: ReadJSON's.
+func ReadForm(c *gin.Context, limit int64) error {
+	c.Request.PostForm, c.Request.MultipartForm = url.Values{}, &multipart.Form{} // gin then reads no body
+	if c.ContentType() != "application/x-www-form-urlencoded" {
+		return nil
+	}
+	raw, err := readBody(c, limit)
+	if err == nil {
+		c.Request.PostForm, err = url.ParseQuery(string(raw))
+	}
+	if err != nil && errs.KindOf(err) == errs.Internal && c.Request.Context().Err() == nil {
+		return errs.Wrap(errs.Invalid, "The form could not be read.", err)
+	}
 	return err
 }
 
 // readBody reads what there is memory for.
-func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error) {
+func readBody(c *gin.Context, limit int64) ([]byte, error) {
 	if c.Request.Body == nil {
 		return nil, nil
 	}
@@ -81,13 +95,10 @@ func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error)
 		}
 		return nil, tooLarge(c, limit)
 	}
-	if err := acquire(); err != nil {
-		return nil, err
-	}
-	raw, err := readAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit), c.Request.ContentLength)
+	raw, err := readAll(c, limit)
 	switch {
 	case err == nil:
-		admissionOf(c).read = true
+		heldBy(c).read = true
 		return raw, nil
 	case errors.Is(err, os.ErrDeadlineExceeded): // net/http ends the context too, though the caller is still there
 		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive in time.", err)
@@ -95,6 +106,8 @@ func readBody(c *gin.Context, limit int64, acquire func() error) ([]byte, error)
 		return nil, c.Request.Context().Err()
 	case isTooLarge(err):
 		return nil, tooLarge(c, limit)
+	case errs.KindOf(err) == errs.Unavailable:
+		return nil, err
 	default:
 		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive whole.", err)
 	}
@@ -110,14 +123,36 @@ func tooLarge(c *gin.Context, limit int64) error {
 	return errs.New(errs.TooLarge, "The request body is over "+size+".")
 }
 
-// readAll is io.ReadAll with one allocation when the length was announced.
-func readAll(r io.Reader, length int64) ([]byte, error) {
-	if length < 0 {
-		return io.ReadAll(r)
+// readAll reads a body into memory that is granted before. The beginning of one whose length was not announced needs
+// none; a longer one is granted as much as any may need.
+func readAll(c *gin.Context, limit int64) ([]byte, error) {
+	length, h := c.Request.ContentLength, heldBy(c)
+	times := int64(1) // a stranger's body is decoded into no more than it is
+	if h.caller != "" {
+		times = bodyTimes
 	}
-	raw := make([]byte, length)
-	_, err := io.ReadFull(r, raw)
-	return raw, err
+	body := http.MaxBytesReader(c.Writer, c.Request.Body, limit)
+	if length >= 0 {
+		if err := h.hold(c, times*length); err != nil {
+			return nil, err
+		}
+		raw := make([]byte, length)
+		_, err := io.ReadFull(body, raw)
+		return raw, err
+	}
+	first := make([]byte, usualBytes/bodyTimes)
+	n, err := io.ReadFull(body, first)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return first[:n], nil
+	}
+	if err == nil {
+		err = h.hold(c, times*limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rest, err := io.ReadAll(body)
+	return append(first, rest...), err
 }
 
 func isTooLarge(err error) bool {
@@ -139,8 +174,8 @@ func acceptable(header http.Header) error {
 	}
 	mediaType, parameters, err := mime.ParseMediaType(types[0])
 	charset := parameters["charset"]
-	if len(types) > 1 || err != nil || mediaType != "application/json" || charset != "" &&
-		!strings.EqualFold(charset, "utf-8") {
+	if len(types) > 1 || err != nil || mediaType != "application/json" ||
+		!slices.Contains([]string{"", "utf-8", "utf8"}, strings.ToLower(charset)) {
 		return errs.New(errs.Unsupported, "The request body must be sent as Content-Type: application/json, in UTF-8.")
 	}
 	return nil
@@ -156,6 +191,11 @@ func DecodeJSON[T any](c *gin.Context, validate func(*T) []errs.Violation) (*T, 
 	raw, err := ReadJSON(c)
 	if err != nil {
 		return nil, err
+	}
+	if h, cost := heldBy(c), bodyCost(raw); cost > h.size {
+		if err := h.hold(c, cost); err != nil {
+			return nil, err
+		}
 	}
 	v, violations := Decode[T](raw)
 	if v != nil && validate != nil {

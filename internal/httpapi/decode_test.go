@@ -3,6 +3,9 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,8 +112,14 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 				at("/tags/2", text), at("/at", moment), at("/urgent", "must be true or false"), at("/nested", object),
 				at("/small", "must be an integer from -2147483648 to 2147483647"), at("/counts/b", integer),
 				at("/level", "has the wrong form")}},
-		"a fraction for an integer":  {`{"id":1.0}`, []errs.Violation{at("/id", integer)}},
-		"an exponent for an integer": {`{"id":1e3}`, []errs.Violation{at("/id", integer)}},
+		"a fraction for an integer":  {`{"id":3.5}`, []errs.Violation{at("/id", integer)}},
+		"an exponent for an integer": {`{"id":35e-1}`, []errs.Violation{at("/id", integer)}},
+		"a whole number, however it is written": {`{"id":3.0,"materials":[{"material_id":3e0,"quantity":0.3E+1}],
+			"counts":{"a":-0.0,"b":300e-2}}`, nil},
+		"a whole number over int64":  {`{"id":1e19}`, []errs.Violation{at("/id", int64s)}},
+		"a whole number far over":    {`{"id":-1.5e999999999999999999}`, []errs.Violation{at("/id", int64s)}},
+		"a fraction next to nothing": {`{"id":1e-999999999999999999}`, []errs.Violation{at("/id", integer)}},
+		"a text of a number":         {`{"id":"3.0"}`, []errs.Violation{at("/id", integer)}},
 		"an integer over int64":      {`{"id":9223372036854775808}`, []errs.Violation{at("/id", int64s)}},
 		"an integer under int64":     {`{"id":-9223372036854775809}`, []errs.Violation{at("/id", int64s)}},
 		"a number over double": {`{"materials":[{"width":-1e999}]}`,
@@ -305,4 +314,51 @@ func BenchmarkDecodeWrong(b *testing.B) {
 			b.Fatal(violations)
 		}
 	}
+}
+
+func TestDecode_takes_a_whole_number_exactly_however_it_is_written(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 5_000 {
+		n := int64(random.Uint64()>>random.IntN(64)) | 1 // in which no zero begins the digits
+		digits, sign := strings.TrimPrefix(strconv.FormatInt(n, 10), "-"), ""
+		if n < 0 {
+			sign = "-"
+		}
+		point := random.IntN(len(digits)) + 1 // before it and behind it
+		for _, text := range []string{
+			sign + digits + ".0", sign + digits + "e0", sign + digits + ".000E-0",
+			fmt.Sprintf("%s%s.%s0e+%d", sign, digits[:point], digits[point:], len(digits)-point),
+			fmt.Sprintf("%s%s%se-%d", sign, digits, strings.Repeat("0", point), point),
+			fmt.Sprintf("%s0.%s%se%d", sign, strings.Repeat("0", point), digits, len(digits)+point),
+		} {
+			v, wrong := httpapi.Decode[request]([]byte(`{"id":` + text + `}`))
+			if len(wrong) > 0 || *v.ID != n {
+				t.Fatalf("%s: %v, want %d", text, wrong, n)
+			}
+		}
+		text := sign + digits + ".5"
+		if _, wrong := httpapi.Decode[request]([]byte(`{"id":` + text + `}`)); len(wrong) != 1 {
+			t.Fatalf("%s is taken", text)
+		}
+	}
+}
+
+func FuzzWholeNumber(f *testing.F) {
+	for _, seed := range []string{"3.0", "3e0", "-0", "1e19", "0.30e1", "9223372036854775807.0", "1e-3", "5E-1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 40 || !json.Valid([]byte(text)) || strings.Trim(text, "+-.eE0123456789") != "" {
+			t.Skip("no number")
+		}
+		exact, ok := new(big.Rat).SetString(text)
+		if !ok {
+			t.Skip("an exponent that package big does not take")
+		}
+		v, wrong := httpapi.Decode[request]([]byte(`{"id":` + text + `}`))
+		if whole := exact.IsInt() && exact.Num().IsInt64(); whole != (len(wrong) == 0) || whole && *v.ID != exact.Num().Int64() {
+			t.Fatalf("%s: %v", text, wrong)
+		}
+	})
 }

@@ -30,8 +30,9 @@ type docsPage struct{ Name, Title string }
 
 // docsPages are the pages in the order of the navigation. The reference, at /docs, is not among them.
 var docsPages = []docsPage{
-	{"authentication", "Authentication"}, {"webhooks", "Webhooks"}, {"errors", "Errors"}, {"retries", "Retries"},
-	{"estimates", "Estimates"}, {"trackers", "Trackers"}, {"scoreboard", "Scoreboard"},
+	{"requests", "Material requests"}, {"authentication", "Authentication"}, {"webhooks", "Webhooks"},
+	{"errors", "Errors"}, {"retries", "Retries"}, {"estimates", "Estimates"}, {"trackers", "Trackers"},
+	{"scoreboard", "Scoreboard"},
 }
 
 // Docs serves the documentation: the reference at /docs, pages and assets at /docs/:file. version is shown.
@@ -50,8 +51,11 @@ func Docs(version string) Handler {
 		c.Header("Content-Security-Policy", docsPolicy)
 		c.Header("Cache-Control", "public, max-age=300")
 		if own {
-			write(c, http.StatusOK, file.mediaType, file.content)
+			Shared(c, http.StatusOK, file.mediaType, file.content)
 			return nil
+		}
+		if err := Hold(c, copiedBytes); err != nil {
+			return err
 		}
 		c.Request.Header.Del("Range") // the files come whole or not at all
 		swagger.ServeHTTP(c.Writer, c.Request)

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -20,7 +22,7 @@ import (
 
 const docsVersion = "v1.2.3-test"
 
-var docsPages = []string{"/docs", "/docs/authentication", "/docs/webhooks", "/docs/errors", "/docs/retries",
+var docsPages = []string{"/docs", "/docs/requests", "/docs/authentication", "/docs/webhooks", "/docs/errors", "/docs/retries",
 	"/docs/estimates", "/docs/trackers", "/docs/scoreboard"}
 
 // docsService serves the documentation as the service does.
@@ -156,5 +158,29 @@ func TestOpenAPI_carries_the_version_of_the_build(t *testing.T) {
 	if err := json.Unmarshal(fetch(t, docsService(t), "/openapi.json").Body.Bytes(), &document); err != nil ||
 		document.Info.Version != docsVersion {
 		t.Errorf("%v, version %q", err, document.Info.Version)
+	}
+}
+
+func TestDocs_show_a_whole_game_as_the_reference_has_it(t *testing.T) {
+	t.Parallel()
+	h := docsService(t)
+	_, block, _ := strings.Cut(fetch(t, h, "/docs/scoreboard").Body.String(), `<pre id="game"><code>`)
+	block, _, _ = strings.Cut(block, "</code>")
+	var shown any
+	if err := json.Unmarshal([]byte(html.UnescapeString(block)), &shown); err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Components struct {
+			Schemas map[string]struct {
+				Example any `json:"example"`
+			} `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(fetch(t, h, "/openapi.json").Body.Bytes(), &document); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(document.Components.Schemas["Game"].Example, shown); diff != "" {
+		t.Errorf("the page differs from the reference's example (-reference +page):\n%s", diff)
 	}
 }

@@ -58,6 +58,9 @@ func OpenAPI(version string) Handler {
 		c.Header("Content-Type", "application/json; charset=utf-8")
 		c.Header("ETag", tag)
 		c.Request.Header.Del("Range") // it comes whole or not at all
+		if err := Hold(c, copiedBytes); err != nil {
+			return err
+		}
 		http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(content))
 		return nil
 	}

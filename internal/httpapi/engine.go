@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -18,6 +19,7 @@ type EngineConfig struct {
 	Registry       *prometheus.Registry // nil: nothing is exported
 	Tracer         trace.TracerProvider // nil: nothing is traced
 	HTTPS          bool                 // browsers come by https and shall go on doing so
+	Ledger         *Ledger              // of what callers make the process hold; nil: one of its own
 	TrustedProxies []string             // addresses or networks whose X-Forwarded-For is believed; none by default
 }
 
@@ -48,17 +50,20 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	if cfg.HTTPS {
 		engine.Use(func(c *gin.Context) { c.Header("Strict-Transport-Security", "max-age=31536000") })
 	}
-	engine.Use(o.observe, o.recoverPanic, newAdmission().middleware)
+	engine.Use(o.observe, o.recoverPanic, cmp.Or(cfg.Ledger, NewLedger(ample, ample)).middleware)
 	engine.NoRoute(Handle(NotFound))
-	engine.NoMethod(func(c *gin.Context) {
-		allowed := c.Writer.Header().Get("Allow")
-		if strings.Contains(allowed, http.MethodGet) {
-			allowed = strings.Replace(allowed, http.MethodGet, "GET, HEAD", 1)
-			c.Header("Allow", allowed)
-		}
-		writeProblem(c, http.StatusMethodNotAllowed, "This resource takes "+allowed+".", nil)
-	})
+	engine.NoMethod(MethodNotAllowed)
 	return engine
+}
+
+// MethodNotAllowed answers a route that has other methods, which it names.
+func MethodNotAllowed(c *gin.Context) {
+	allowed := c.Writer.Header().Get("Allow")
+	if strings.Contains(allowed, http.MethodGet) {
+		allowed = strings.Replace(allowed, http.MethodGet, "GET, HEAD", 1)
+		c.Header("Allow", allowed)
+	}
+	writeProblem(c, http.StatusMethodNotAllowed, "This resource takes "+allowed+".", nil)
 }
 
 // NotFound answers every route that there is none of.

@@ -15,7 +15,7 @@ func Home(version string) Handler {
 		}
 		c.Header("Content-Security-Policy", docsPolicy)
 		c.Header("Cache-Control", "public, max-age=300")
-		write(c, http.StatusOK, "text/html; charset=utf-8", page)
+		Shared(c, http.StatusOK, "text/html; charset=utf-8", page)
 		return nil
 	}
 }

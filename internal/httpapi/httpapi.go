@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Every 401 says what it wants (RFC 9110, 15.5.2): a key, unless the route says otherwise.
@@ -46,7 +49,23 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+// write answers with a body that there is memory for until it is written.
 func write(c *gin.Context, status int, contentType string, body []byte) {
+	h := heldBy(c)
+	size := int64(cap(body))
+	if h.read {
+		size = max(size, h.size) // the request's own body is still there
+	}
+	if !h.take(c, size) {
+		h.giveBack(0)
+		RenderProblem(c, errs.NewUnavailable(tooMuchHeld, time.Second, nil))
+		return
+	}
+	Shared(c, status, contentType, body)
+}
+
+// Shared answers with a body that all callers share.
+func Shared(c *gin.Context, status int, contentType string, body []byte) {
 	header := c.Writer.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(body))) // right for HEAD too, whose body net/http drops

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"fmt"
-	"iter"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -50,6 +52,26 @@ func ParseList(q url.Values) (ListQuery, []errs.Violation) {
 	return list, violations
 }
 
+// UnknownParameters names each parameter that a list with these filters does not have, and those that it has: one that
+// was misspelled must not be ignored, nor a list in pages be taken for its first page.
+func UnknownParameters(q url.Values, filters ...string) []errs.Violation {
+	known := append([]string{"limit", "cursor"}, filters...)
+	var violations []errs.Violation
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch {
+		case slices.Contains(known, name):
+		case slices.Contains([]string{"page", "pagesize", "per_page", "offset"}, strings.ToLower(name)):
+			violations = append(violations, errs.InParameter(name,
+				"is no parameter of this list: its pages are asked for with limit, and cursor from the next_cursor of the last"))
+		default:
+			violations = append(violations, errs.InParameter(name,
+				"is no parameter of this list, which has "+strings.Join(known, ", ")))
+		}
+	}
+	violations, _ = firstViolations(violations)
+	return violations
+}
+
 // Open reads the key behind which the page begins. Without a cursor the key stays as it is.
 func (q ListQuery) Open(list cursor.List, key ...*int64) []errs.Violation {
 	if q.Cursor == "" || list.Open(q.Cursor, key...) {
@@ -62,55 +84,76 @@ func badCursor() errs.Violation {
 	return errs.InParameter("cursor", "must be the next_cursor of an answer of this list with the same filters")
 }
 
+// Part is some items of a list that are read together, and the bytes of their texts, at most.
+type Part[T any] struct {
+	Size int64
+	Read func() ([]T, error)
+}
+
 // AnswerList answers with a page of a list and the cursor of the next page; empty: there is none. The items come in
 // parts: one part is sent with its length, more are sent as they come, so that a large page costs the memory of its
-// largest part.
-func AnswerList[T any](c *gin.Context, next string, parts iter.Seq2[[]T, error]) error {
+// largest part. That is granted before a part is read, and only the part's text is held while it is sent.
+func AnswerList[T any](c *gin.Context, next string, parts ...Part[T]) error {
 	const contentType = "application/json; charset=utf-8"
-	body := []byte(`{"next_cursor":null,"data":[`)
+	body, items := []byte(`{"next_cursor":null,"data":[`), 0
 	if next != "" {
 		body = fmt.Appendf(nil, `{"next_cursor":%q,"data":[`, next)
 	}
-	begun, items := false, 0
-	for part, err := range parts {
-		if err == nil && items > 0 {
-			begun, err = true, send(c, contentType, body)
-			body = body[:0]
+	for i, part := range parts {
+		n, err := appendPart(c, &body, items > 0, part)
+		if items += n; err == nil && i < len(parts)-1 {
+			c.Writer.Header().Set("Content-Type", contentType)
+			err = send(c, &body)
 		}
-		if err != nil && begun {
+		if err != nil && c.Writer.Written() {
 			_ = c.Error(err)            // the log shows it
 			panic(http.ErrAbortHandler) // a caller must not take a part for the whole
 		}
 		if err != nil {
 			return err
 		}
-		for _, item := range part {
-			text, err := encode(item)
-			if err != nil {
-				panic(fmt.Errorf("encode an item of a list: %w", err)) // a defect: every type here can be encoded
-			}
-			if items++; items > 1 {
-				body = append(body, ',')
-			}
-			body = append(body, text...)
-		}
 	}
 	body = append(body, "]}"...)
-	if !begun {
+	if len(parts) < 2 {
 		write(c, http.StatusOK, contentType, body)
 		return nil
 	}
-	if err := send(c, contentType, body); err != nil {
+	if err := send(c, &body); err != nil {
 		_ = c.Error(err)
 	}
 	return nil
 }
 
+// appendPart appends the items of a part, and returns how many these were. more: items came before.
+func appendPart[T any](c *gin.Context, body *[]byte, more bool, part Part[T]) (n int, err error) {
+	if err := HoldText(c, part.Size); err != nil {
+		return 0, err
+	}
+	items, err := part.Read()
+	if err != nil {
+		return 0, err
+	}
+	for i, item := range items {
+		text, err := encode(item)
+		if err != nil {
+			panic(fmt.Errorf("encode an item of a list: %w", err)) // a defect: every type here can be encoded
+		}
+		if more || i > 0 {
+			*body = append(*body, ',')
+		}
+		*body = append(*body, text...)
+	}
+	return len(items), nil
+}
+
 // send passes on what there is of an answer whose length is not known yet.
-func send(c *gin.Context, contentType string, text []byte) error {
-	c.Writer.Header().Set("Content-Type", contentType)
-	if _, err := c.Writer.Write(text); err != nil && c.Request.Method != http.MethodHead {
+func send(c *gin.Context, body *[]byte) error {
+	if err := Hold(c, int64(cap(*body))); err != nil {
+		return err
+	}
+	_, err := c.Writer.Write(*body)
+	if *body = nil; err != nil && c.Request.Method != http.MethodHead {
 		return fmt.Errorf("write answer: %w", err)
 	}
-	return nil
+	return Hold(c, 0)
 }

@@ -108,10 +108,10 @@ const (
 // answer. When the rest does not come it ends the connection, on which that would be read as the next request; net/http
 // would wait for it. A caller that expects an answer before it sends the body gets this one.
 func dropBody(c *gin.Context) {
-	if c.Request.ContentLength == 0 || admissionOf(c).read {
+	if c.Request.ContentLength == 0 || heldBy(c).read {
 		return
 	}
-	connection, buffer := http.NewResponseController(c.Writer), make([]byte, 16<<10)
+	connection, buffer := http.NewResponseController(c.Writer), make([]byte, 4<<10)
 	end, left := time.Now().Add(strangersBody), maxBody
 	if c.Request.Header.Get("Expect") != "" {
 		left = 0

@@ -30,10 +30,8 @@ func RenderProblem(c *gin.Context, err error) {
 	var violations []errs.Violation
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Kind != errs.Internal {
 		detail, violations = e.Detail, e.Violations
-		if e.RetryAfter > 0 {
-			c.Header("Retry-After", wholeSeconds(e.RetryAfter))
-		}
 	}
+	RetryAfter(c, err)
 	writeProblem(c, status, detail, violations)
 }
 
@@ -49,7 +47,13 @@ func writeProblem(c *gin.Context, status int, detail string, violations []errs.V
 	write(c, status, "application/problem+json", body)
 }
 
-// wholeSeconds rounds up, so that no client comes back too early, to at least 1.
-func wholeSeconds(d time.Duration) string {
-	return strconv.FormatInt(max(1, int64((d+time.Second-1)/time.Second)), 10)
+// RetryAfter sets the header of that name when the error says how long to wait, rounded up: no client comes back too
+// early.
+func RetryAfter(c *gin.Context, err error) {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok || e.Kind == errs.Internal || e.RetryAfter <= 0 {
+		return
+	}
+	seconds := (e.RetryAfter + time.Second - 1) / time.Second
+	c.Header("Retry-After", strconv.FormatInt(int64(seconds), 10))
 }

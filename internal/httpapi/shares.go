@@ -9,6 +9,8 @@ import (
 // shares is memory in equal shares. A caller is granted what leaves at least as much free as it then holds: one alone
 // may hold half, n of them an n+1-th each, so that a newcomer always finds a share, however greedy the others are.
 type shares struct {
+	total int64
+
 	mu      sync.Mutex
 	free    int64
 	held    map[string]int64
@@ -21,14 +23,33 @@ type waiter struct {
 	granted chan struct{}
 }
 
-func newShares(total int64) *shares { return &shares{free: total, held: map[string]int64{}} }
+func newShares(total int64) *shares {
+	return &shares{total: total, free: total, held: map[string]int64{}}
+}
 
-// acquire waits for the caller's turn: first come, first served among its own requests.
-func (s *shares) acquire(ctx context.Context, caller string, weight int64) error {
+// take reports whether the caller was granted so much at once.
+func (s *shares) take(caller string, weight int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grant(caller, weight)
+}
+
+// grant reports whether the caller's share had so much, which it then holds.
+func (s *shares) grant(caller string, weight int64) bool {
+	if s.held[caller]+weight > s.free-weight {
+		return false
+	}
+	s.free -= weight
+	s.held[caller] += weight
+	return true
+}
+
+// wait waits for the caller's turn: first come, first served among its own requests that wait.
+func (s *shares) wait(ctx context.Context, caller string, weight int64) error {
 	w := &waiter{caller: caller, weight: weight, granted: make(chan struct{})}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, w)
-	s.grant()
+	s.serve()
 	s.mu.Unlock()
 	select {
 	case <-w.granted:
@@ -47,7 +68,7 @@ func (s *shares) leave(w *waiter, reason error) error {
 		return nil
 	}
 	s.waiting = slices.Delete(s.waiting, i, i+1)
-	s.grant()
+	s.serve()
 	return reason
 }
 
@@ -58,19 +79,20 @@ func (s *shares) release(caller string, weight int64) {
 	if s.held[caller] -= weight; s.held[caller] == 0 {
 		delete(s.held, caller)
 	}
-	s.grant()
+	s.serve()
 }
 
-// grant serves those who wait and fit.
-func (s *shares) grant() {
+// serve grants to those who wait and fit.
+func (s *shares) serve() {
+	if len(s.waiting) == 0 {
+		return
+	}
 	refused := map[string]bool{}
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
-		if refused[w.caller] || s.held[w.caller]+w.weight > s.free-w.weight {
+		if refused[w.caller] || !s.grant(w.caller, w.weight) {
 			refused[w.caller] = true
 			return false
 		}
-		s.free -= w.weight
-		s.held[w.caller] += w.weight
 		close(w.granted)
 		return true
 	})

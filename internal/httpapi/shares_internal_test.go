@@ -27,7 +27,7 @@ func TestShares_are_equal_and_a_newcomer_always_finds_one(t *testing.T) {
 			for i := range greedy {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				held = s.acquire(ctx, fmt.Sprint("greedy", i), body) == nil && s.held[fmt.Sprint("greedy", i)] > 0 || held
+				held = s.wait(ctx, fmt.Sprint("greedy", i), body) == nil && s.held[fmt.Sprint("greedy", i)] > 0 || held
 			}
 		}
 		share := int64(total / (greedy + 1))
@@ -36,7 +36,7 @@ func TestShares_are_equal_and_a_newcomer_always_finds_one(t *testing.T) {
 				t.Errorf("of %d callers one holds %d, its share is %d", greedy, got, share)
 			}
 		}
-		if err := s.acquire(patient(t), "newcomer", share/2-body); err != nil {
+		if err := s.wait(patient(t), "newcomer", share/2-body); err != nil {
 			t.Errorf("among %d greedy callers a newcomer is refused: %v", greedy, err)
 		}
 	}
@@ -45,23 +45,23 @@ func TestShares_are_equal_and_a_newcomer_always_finds_one(t *testing.T) {
 func TestShares_who_waits_does_not_hold_up_others_and_is_served_in_turn(t *testing.T) {
 	t.Parallel()
 	s := newShares(8)
-	if err := s.acquire(t.Context(), "greedy", 4); err != nil {
+	if err := s.wait(t.Context(), "greedy", 4); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.acquire(patient(t), "greedy", 1); !errors.Is(err, context.DeadlineExceeded) {
+	if err := s.wait(patient(t), "greedy", 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("more than half is granted: %v", err)
 	}
 	var served sync.WaitGroup
 	for range 3 {
 		served.Go(func() {
-			if err := s.acquire(t.Context(), "greedy", 2); err != nil {
+			if err := s.wait(t.Context(), "greedy", 2); err != nil {
 				t.Error(err)
 				return
 			}
 			s.release("greedy", 2)
 		})
 	}
-	if err := s.acquire(patient(t), "other", 2); err != nil {
+	if err := s.wait(patient(t), "other", 2); err != nil {
 		t.Fatalf("another caller waits behind the greedy one: %v", err)
 	}
 	s.release("other", 2)

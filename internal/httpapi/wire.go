@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"sync"
 	"sync/atomic"
 )
 
@@ -12,29 +15,57 @@ const lengthField = "content-length:"
 
 // Listener makes connections count the lengths that requests announce. net/http hides a length that was sent next to
 // "Transfer-Encoding: chunked", by which a proxy may have found another end of the request (RFC 9112, 6.1); the next
-// request on such a connection may be none of the proxy's callers.
-func Listener(l net.Listener) net.Listener { return listener{l} }
-
-type listener struct{ net.Listener }
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &wire{Conn: c, matched: notHere}, nil
+// request on such a connection may be none of the proxy's callers. Connections are counted in the ledger, against their
+// addresses; one that gets no memory is answered 503.
+func (l *Ledger) Listener(inner net.Listener) net.Listener {
+	return &listener{Listener: inner, account: l.strangers}
 }
+
+type listener struct {
+	net.Listener
+	account *shares
+}
+
+// Accept returns the next connection that there is memory for.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		caller := ""
+		if peer, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
+			caller = network(peer.Addr())
+		}
+		if l.account.take(caller, connectionBytes) {
+			return &wire{Conn: c, matched: notHere,
+				giveBack: sync.OnceFunc(func() { l.account.release(caller, connectionBytes) })}, nil
+		}
+		_, _ = io.WriteString(c, busy) // its buffer is empty: this waits for nothing
+		_ = c.Close()
+	}
+}
+
+// busy answers a connection that there is no memory for.
+const busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 // wire counts the lines that begin with lengthField, those in bodies too: a text that looks like one costs a
 // connection, never more.
 type wire struct {
 	net.Conn
-	matched int          // bytes of lengthField on the current line, or notHere
-	lines   atomic.Int64 // that began with lengthField
-	known   int64        // of these, how many net/http shows of the requests so far
+	giveBack func()
+	matched  int          // bytes of lengthField on the current line, or notHere
+	lines    atomic.Int64 // that began with lengthField
+	known    int64        // of these, how many net/http shows of the requests so far
 }
 
 const notHere = -1
+
+// Close releases the bytes that the connection was counted with.
+func (w *wire) Close() error {
+	defer w.giveBack()
+	return w.Conn.Close()
+}
 
 // Read looks for the field whatever its letters' case: a request's first line has none.
 func (w *wire) Read(p []byte) (int, error) {

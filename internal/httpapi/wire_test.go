@@ -30,7 +30,7 @@ func wireServer(t *testing.T) string {
 		t.Fatal(err)
 	}
 	server := httpapi.NewServer(engine, slog.New(slog.DiscardHandler))
-	go func() { _ = server.Serve(httpapi.Listener(l)) }()
+	go func() { _ = server.Serve(httpapi.NewLedger(1<<30, 1<<30).Listener(l)) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return l.Addr().String()
 }

@@ -1,6 +1,7 @@
 package materials
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -86,12 +87,14 @@ func (s Handlers) Get(c *gin.Context) error {
 	}
 	ctx := c.Request.Context()
 	key := requestKey{caller.From(ctx).SupplierID, id}
-	var record Record
 	if wait > 0 {
-		record, err = s.await(ctx, key, wait)
-	} else {
-		record, err = s.store.find(ctx, key.SupplierID, key.ID)
+		if err := s.await(ctx, key, wait); err != nil {
+			return err
+		}
 	}
+	record, err := httpapi.ReadOne(c, func(fits func(int64) bool) (Record, error) {
+		return s.store.find(ctx, key.SupplierID, key.ID, fits)
+	})
 	if err != nil {
 		return err
 	}
@@ -120,6 +123,7 @@ func (s Handlers) List(c *gin.Context) error {
 	}
 	ctx := c.Request.Context()
 	page, violations := httpapi.ParseList(query)
+	violations = append(violations, httpapi.UnknownParameters(query, "status")...)
 	status, wrong := parseStatus(query["status"])
 	filter := Filter{caller.From(ctx).SupplierID, status}
 	behind, list := int64(Newest), s.cursors(filter)
@@ -131,7 +135,7 @@ func (s Handlers) List(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return httpapi.AnswerList(c, l.next(list), l.records(ctx))
+	return httpapi.AnswerList(c, l.next(list), shown(ctx, l, func(records []Record) []Record { return records })...)
 }
 
 // parseStatus returns the status that the parameter's values ask for, empty for any.
@@ -224,6 +228,7 @@ func (s Handlers) Orders(c *gin.Context) error {
 		return err
 	}
 	page, violations := httpapi.ParseList(query)
+	violations = append(violations, httpapi.UnknownParameters(query)...)
 	selectedAt, behind, list := int64(math.MaxInt64), int64(Newest), s.deps.Cursors.List("orders")
 	violations = append(violations, page.Open(list, &selectedAt, &behind)...)
 	if len(violations) > 0 {
@@ -234,13 +239,20 @@ func (s Handlers) Orders(c *gin.Context) error {
 	if err != nil {
 		return fmt.Errorf("list orders: %w", err)
 	}
-	return httpapi.AnswerList(c, l.nextOrder(list), func(yield func([]order, error) bool) {
-		for records, err := range l.records(ctx) {
-			if !yield(ordersOf(records), err) {
-				return
-			}
-		}
-	})
+	return httpapi.AnswerList(c, l.nextOrder(list), shown(ctx, l, ordersOf)...)
+}
+
+// shown returns a page in parts that are read when they are asked for, as a list shows its records.
+func shown[T any](ctx context.Context, l listing, as func([]Record) []T) []httpapi.Part[T] {
+	rows, sizes := l.parts()
+	parts := make([]httpapi.Part[T], len(rows))
+	for i := range rows {
+		parts[i] = httpapi.Part[T]{Size: sizes[i], Read: func() ([]T, error) {
+			records, err := l.store.records(ctx, rows[i])
+			return as(records), err
+		}}
+	}
+	return parts
 }
 
 // ordersOf returns records as the list of orders shows them.

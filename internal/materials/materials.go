@@ -94,22 +94,16 @@ func (s *Service) Close() {
 // List returns a page of a supplier's requests, of a status when it is given, the newest first, and the cursor of the
 // next page; empty: that was all. errs.Invalid: the query's cursor is not one of this list.
 func (s *Service) List(ctx context.Context, filter Filter, query httpapi.ListQuery) (
-	records []Record, next string, err error) {
+	page []Overview, next string, err error) {
 	behind, list := int64(Newest), s.cursors(filter)
 	if violations := query.Open(list, &behind); len(violations) > 0 {
 		return nil, "", errs.InvalidInput("The parameters are not valid.", violations...)
 	}
-	page, err := s.store.requestsPage(ctx, filter, behind, query.Limit)
-	if err != nil {
-		return nil, "", err
+	page, last, err := s.store.overviews(ctx, filter, behind, query.Limit)
+	if last > 0 {
+		next = list.Seal(last)
 	}
-	for part, err := range page.records(ctx) {
-		if err != nil {
-			return nil, "", err
-		}
-		records = append(records, part...)
-	}
-	return records, page.next(list), nil
+	return page, next, err
 }
 
 // Overviews returns a page of the requests that the filter chooses behind a uid, the newest first, and the uid behind
@@ -131,7 +125,13 @@ func (s *Service) cursors(filter Filter) cursor.List {
 
 // Find returns one request of the supplier. Errors: errs.NotFound.
 func (s *Service) Find(ctx context.Context, supplierID string, id int64) (Record, error) {
-	return s.store.find(ctx, supplierID, id)
+	return s.store.find(ctx, supplierID, id, anySize)
+}
+
+// FindWithin is Find, for httpapi.ReadOne.
+func (s *Service) FindWithin(ctx context.Context, supplierID string, id int64, fits func(size int64) bool) (
+	Record, error) {
+	return s.store.find(ctx, supplierID, id, fits)
 }
 
 // Round returns the round that a request of the supplier is in. Errors: errs.NotFound.

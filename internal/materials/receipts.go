@@ -119,8 +119,8 @@ func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResu
 
 // flushReceipts takes a batch of events. Nearly all are the own ones of their requests' rounds, which one statement
 // takes; the others are decided on one by one. The batch belongs to no single caller, so nothing of its context is
-// used. The two are separate transactions. Where the second fails all callers of the batch are answered an error:
-// workers try again, and events that the first one took are found received before.
+// used. The two are separate transactions. Where one of them fails the events are taken one by one (groupcommit), and
+// those that the first one took are found received before.
 func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]receiptResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), receiptTimeout)
 	defer cancel()
@@ -133,6 +133,7 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	for i, item := range items {
 		if item.own && taken[item.requestKey] {
 			results[i] = receiptStored
+			s.waiters.notify(item.requestKey)
 			delete(taken, item.requestKey)
 		} else {
 			rest = append(rest, i)
@@ -141,9 +142,9 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 	if err := s.decideReceipts(ctx, items, rest, results); err != nil {
 		return nil, fmt.Errorf("store received estimates: %w", err)
 	}
-	for i, item := range items {
-		if results[i] == receiptStored {
-			s.waiters.notify(item.requestKey)
+	for _, place := range rest {
+		if results[place] == receiptStored {
+			s.waiters.notify(items[place].requestKey)
 		}
 	}
 	return results, nil

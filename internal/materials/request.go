@@ -52,6 +52,15 @@ type Record struct {
 	SelectedAt         *time.Time            `json:"-"`
 }
 
+// mostShown is how many items a page shows of a request, which may have 15,000.
+const mostShown = 200
+
+// Shown returns the items that a page shows.
+func (r Request) Shown() []Material { return r.Materials[:min(len(r.Materials), mostShown)] }
+
+// Hidden returns how many items a page leaves out.
+func (r Request) Hidden() int64 { return int64(len(r.Materials) - len(r.Shown())) }
+
 // Material is one item of a valid request; materialBody is one that was posted and may lack what is required.
 type (
 	Material     = materialOf[int64, string, float64]

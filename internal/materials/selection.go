@@ -24,7 +24,7 @@ func (s *Service) Choose(ctx context.Context, supplierID string, id int64, estim
 		if err := s.store.lock(ctx, key); err != nil {
 			return err
 		}
-		record, err := s.store.find(ctx, supplierID, id)
+		record, err := s.store.find(ctx, supplierID, id, anySize)
 		if err != nil {
 			return err
 		}

@@ -143,11 +143,11 @@ func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) err
 		s.deps.Publisher.Publish(next)
 		return nil
 	}
-	record, err := s.store.find(ctx, supplierID, id)
+	status, err := s.store.status(ctx, requestKey{supplierID, id})
 	switch {
 	case err != nil:
 		return fmt.Errorf("re-estimate: %w", err)
-	case record.Status == Selected:
+	case status == Selected:
 		return errs.New(errs.Conflict, "An estimate of this request is selected already.")
 	default:
 		return nil
@@ -167,9 +167,9 @@ func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64
 		s.deps.Publisher.Publish(next)
 		return nil
 	}
-	record, err := s.store.find(ctx, supplierID, requestID)
+	status, err := s.store.status(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reopen: %w", err)
 	}
-	return errs.New(errs.Conflict, fmt.Sprintf("The request is %s, not failed.", record.Status))
+	return errs.New(errs.Conflict, fmt.Sprintf("The request is %s, not failed.", status))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -120,8 +121,12 @@ func (r requestRow) record() (Record, error) {
 // instant returns a stored time.
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// find reads one request of the supplier; errs.NotFound when the supplier has no such request.
-func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, error) {
+// anySize reports that every record fits: few are held at once.
+func anySize(int64) bool { return true }
+
+// find reads one request of the supplier; errs.NotFound when the supplier has no such request. It gives up, with the
+// zero Record, when so many bytes of its text do not fit into the memory.
+func (s *store) find(ctx context.Context, supplierID string, id int64, fits func(int64) bool) (Record, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+columns(s.events.BodyOfOne, `r.supplier_id`)+`
 		FROM material_requests r WHERE supplier_id = $1 AND id = $2`, []any{supplierID, id}, (*requestRow).places)
 	if err != nil {
@@ -130,7 +135,31 @@ func (s *store) find(ctx context.Context, supplierID string, id int64) (Record, 
 	if len(rows) == 0 {
 		return Record{}, unknownRequest()
 	}
+	if !fits(rows[0].length()) {
+		return Record{}, nil
+	}
 	return rows[0].record()
+}
+
+// length returns how many bytes the texts of a record have.
+func (r requestRow) length() int64 {
+	n := pack.Len(r.Body) + pack.Len(r.Event)
+	for _, text := range []*string{r.Estimates, r.Unavailable} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return int64(n)
+}
+
+// status reads the status of a request; errs.NotFound when the supplier has no such request.
+func (s *store) status(ctx context.Context, key requestKey) (status Status, err error) {
+	found, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT status FROM material_requests
+		WHERE supplier_id = $1 AND id = $2`, []any{key.SupplierID, key.ID}, &status)
+	if err == nil && !found {
+		err = unknownRequest()
+	}
+	return status, err
 }
 
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,

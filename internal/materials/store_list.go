@@ -3,7 +3,6 @@ package materials
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math"
 	"strings"
 	"time"
@@ -180,26 +179,21 @@ func (l listing) nextOrder(list cursor.List) string {
 	return list.Seal(last.selectedAt, last.uid)
 }
 
-// records reads the page in parts of about a mebibyte, each when it is asked for. A request that is gone meanwhile is
-// left out.
-func (l listing) records(ctx context.Context) iter.Seq2[[]Record, error] {
-	return func(yield func([]Record, error) bool) {
-		for rest := l.rows; len(rest) > 0; {
-			n, size := 1, rest[0].size
-			for n < len(rest) && size+rest[n].size <= part {
-				size += rest[n].size
-				n++
-			}
-			records, err := l.store.records(ctx, rest[:n])
-			if !yield(records, err) || err != nil {
-				return
-			}
-			rest = rest[n:]
+// parts returns the page's rows in parts of about a mebibyte, and the bytes of each.
+func (l listing) parts() (parts [][]listed, sizes []int64) {
+	for rest := l.rows; len(rest) > 0; {
+		n, size := 1, rest[0].size
+		for n < len(rest) && size+rest[n].size <= part {
+			size += rest[n].size
+			n++
 		}
+		parts, sizes = append(parts, rest[:n]), append(sizes, size)
+		rest = rest[n:]
 	}
+	return parts, sizes
 }
 
-// records reads the rows in their order.
+// records reads the rows in their order. A request that is gone meanwhile is left out.
 func (s *store) records(ctx context.Context, wanted []listed) ([]Record, error) {
 	keys := make([]requestKey, len(wanted))
 	for i, w := range wanted {

@@ -140,18 +140,17 @@ func (w *waiters) run(look func(context.Context, []requestKey) ([]requestKey, er
 	}
 }
 
-// await returns the request once it is not enqueued any more, or as it is after the given time or when the service
-// stops. errs.NotFound: no such request of the supplier; errs.Unavailable: too many wait. It holds no connection of the
-// database while it waits.
-func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duration) (Record, error) {
+// await returns once the request is not enqueued any more, or after the given time or when the service stops.
+// errs.NotFound: no such request of the supplier; errs.Unavailable: too many wait. It holds no connection of the
+// database while it waits, and no record.
+func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duration) error {
 	done, unsubscribe, err := s.waiters.subscribe(key)
 	if err != nil {
-		return Record{}, err
+		return err
 	}
 	defer unsubscribe()
-	record, err := s.store.find(ctx, key.SupplierID, key.ID)
-	if err != nil || record.Status != Enqueued {
-		return record, err
+	if status, err := s.store.status(ctx, key); err != nil || status != Enqueued {
+		return err
 	}
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
@@ -160,9 +159,8 @@ func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duratio
 	case <-timer.C:
 	case <-s.waiters.stop:
 	case <-ctx.Done():
-		return Record{}, ctx.Err()
 	}
-	return s.store.find(ctx, key.SupplierID, key.ID)
+	return ctx.Err()
 }
 
 // StopWaiting answers all waiting calls, so that a stopping server need not wait for them.

@@ -67,4 +67,16 @@ func Unpack(stored []byte) ([]byte, error) {
 	return text, nil
 }
 
+// Len returns how many bytes Unpack returns.
+func Len(stored []byte) int {
+	if len(stored) < header+trailer || stored[0] != mark {
+		return len(stored)
+	}
+	n, err := s2.DecodedLen(stored[header : len(stored)-trailer])
+	if err != nil {
+		return len(stored)
+	}
+	return n
+}
+
 func checksum(packed []byte) uint32 { return crc32.Checksum(packed, crc32.MakeTable(crc32.Castagnoli)) }

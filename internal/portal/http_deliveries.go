@@ -2,7 +2,6 @@ package portal
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -19,12 +18,6 @@ const (
 	deliveriesPath = "/deliveries"
 	formBytes      = 16 << 10 // of a form's body
 )
-
-// form returns a field of a posted form.
-func form(c *gin.Context, name string) string {
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
-	return c.PostForm(name)
-}
 
 type deliveriesPage struct {
 	listing
@@ -137,13 +130,13 @@ func (s *Service) Recover(c *gin.Context) error {
 }
 
 func recovery(c *gin.Context) (deliveries.SentFilter, error) {
-	filter := deliveries.SentFilter{Status: deliveries.Status(form(c, "status"))}
+	filter := deliveries.SentFilter{Status: deliveries.Status(c.PostForm("status"))}
 	var violations []errs.Violation
 	for _, m := range []struct {
 		name string
 		to   *time.Time
 	}{{"since", &filter.Since}, {"until", &filter.Until}} {
-		text := form(c, m.name)
+		text := c.PostForm(m.name)
 		if text == "" && m.name == "until" {
 			continue
 		}

@@ -2,7 +2,6 @@ package portal
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -40,9 +39,7 @@ func (s *Service) NotFound(next gin.HandlerFunc) gin.HandlerFunc {
 			next(c)
 			return
 		}
-		if s.SwitchLanguage(c); !c.IsAborted() {
-			page(c)
-		}
+		page(c)
 	}
 }
 
@@ -88,11 +85,11 @@ func newListing(c *gin.Context, next string) (l listing) {
 	query := c.Request.URL.Query()
 	if query.Get("cursor") != "" {
 		query.Del("cursor")
-		l.Newest = address(c.Request.URL.Path, query)
+		l.Newest = web.Address(c.Request.URL, query)
 	}
 	if next != "" {
 		query.Set("cursor", next)
-		l.Next = address(c.Request.URL.Path, query)
+		l.Next = web.Address(c.Request.URL, query)
 	}
 	return l
 }
@@ -112,14 +109,7 @@ func choices(c *gin.Context, parameter string, values []string, word func(string
 		if query.Del(parameter); value != "" {
 			query.Set(parameter, value)
 		}
-		list[i] = choice{word(value), address(c.Request.URL.Path, query), c.Query(parameter) == value}
+		list[i] = choice{word(value), web.Address(c.Request.URL, query), c.Query(parameter) == value}
 	}
 	return list
-}
-
-func address(path string, query url.Values) string {
-	if len(query) == 0 {
-		return path
-	}
-	return path + "?" + query.Encode()
 }

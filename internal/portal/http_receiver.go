@@ -35,7 +35,7 @@ type receiverPage struct {
 
 // SaveReceiver handles POST /portal/receiver.
 func (s *Service) SaveReceiver(c *gin.Context) error {
-	url := strings.TrimSpace(form(c, "url"))
+	url := strings.TrimSpace(c.PostForm("url"))
 	if url == "" {
 		return errs.InvalidInput("The receiver's address is not valid.",
 			errs.At("/url", "must not be empty; use Remove to have no receiver"))
@@ -124,7 +124,7 @@ func (t testView) Hint() string {
 
 // RotateSecret handles POST /portal/receiver/rotate-secret.
 func (s *Service) RotateSecret(c *gin.Context) error {
-	overlap, err := time.ParseDuration(form(c, "overlap"))
+	overlap, err := time.ParseDuration(c.PostForm("overlap"))
 	if err != nil {
 		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be from 0s to 168h"))
 	}

@@ -21,14 +21,14 @@ const (
 
 type requestsPage struct {
 	listing
-	Items    []materials.Record
+	Items    []materials.Overview
 	Choices  []choice
 	Filtered bool
 }
 
 // Waiting reports whether something on the page changes by itself.
 func (p requestsPage) Waiting() bool {
-	return slices.ContainsFunc(p.Items, func(r materials.Record) bool { return r.Status == materials.Enqueued })
+	return slices.ContainsFunc(p.Items, func(r materials.Overview) bool { return r.Status == materials.Enqueued })
 }
 
 // ShowRequests handles GET /portal/requests.
@@ -41,13 +41,13 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	if len(violations) > 0 || filter.Status != "" && !filter.Status.Valid() {
 		return errs.InvalidInput("The address has a filter that cannot be read.")
 	}
-	records, next, err := s.deps.Requests.List(c.Request.Context(), filter, list)
+	page, next, err := s.deps.Requests.List(c.Request.Context(), filter, list)
 	if err != nil {
 		return err
 	}
 	states := []string{"", "enqueued", "estimated", "selected", "failed"}
 	return s.render(c, "requests", requestsPath, requestsPage{
-		newListing(c, next), records,
+		newListing(c, next), page,
 		choices(c, "status", states, func(state string) string { return s.site.State(c, state) }),
 		filter.Status != "" || list.Cursor != "",
 	})
@@ -82,7 +82,9 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	record, err := s.deps.Requests.Find(ctx, caller.SupplierID(c), id)
+	record, err := httpapi.ReadOne(c, func(fits func(int64) bool) (materials.Record, error) {
+		return s.deps.Requests.FindWithin(ctx, caller.SupplierID(c), id, fits)
+	})
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func (s *Service) ChooseEstimate(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	estimate := strings.TrimSpace(form(c, "estimate_id"))
+	estimate := strings.TrimSpace(c.PostForm("estimate_id"))
 	if _, err := s.deps.Requests.Choose(c.Request.Context(), caller.SupplierID(c), id, estimate); err != nil {
 		return err
 	}

@@ -65,11 +65,20 @@ func renderEmpty(c *gin.Context, err error) {
 	httpapi.RenderProblem(c, err)
 }
 
+// pageBytes is what a page holds while it is made; lists have overviews.
+const pageBytes = 256 << 10
+
 // PageSession lets pass who has a session; others see how to get one.
 func (s *Service) PageSession(c *gin.Context) {
 	err := s.authenticate(c)
-	if err == nil && changes(c.Request) {
-		err = web.SameOrigin(c.Request)
+	switch {
+	case err != nil:
+	case !changes(c.Request):
+		err = httpapi.Hold(c, pageBytes)
+	default:
+		if err = web.SameOrigin(c.Request); err == nil {
+			err = httpapi.ReadForm(c, formBytes)
+		}
 	}
 	if err == nil {
 		return
@@ -88,6 +97,7 @@ func (s *Service) authenticate(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	httpapi.Known(c, p.SupplierID)
 	ctx := logctx.With(caller.With(c.Request.Context(), p), slog.String("supplier_id", p.SupplierID))
 	c.Request = c.Request.WithContext(ctx)
 	logctx.KnownBy(ctx, "portal session")

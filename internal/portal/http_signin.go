@@ -73,7 +73,10 @@ func (s *Service) ConfirmSignIn(c *gin.Context) error {
 	if err := web.SameOrigin(c.Request); err != nil {
 		return err
 	}
-	if err := s.open(c, form(c, "token")); err != nil {
+	if err := httpapi.ReadForm(c, formBytes); err != nil {
+		return err
+	}
+	if err := s.open(c, c.PostForm("token")); err != nil {
 		return err
 	}
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed in"), Address: Base})

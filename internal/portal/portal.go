@@ -25,9 +25,9 @@ type Sessions interface {
 
 // Requests are a supplier's material requests.
 type Requests interface {
-	List(ctx context.Context, filter materials.Filter, query httpapi.ListQuery) (records []materials.Record, next string,
+	List(ctx context.Context, filter materials.Filter, query httpapi.ListQuery) (page []materials.Overview, next string,
 		err error)
-	Find(ctx context.Context, supplierID string, id int64) (materials.Record, error)
+	FindWithin(ctx context.Context, supplierID string, id int64, fits func(size int64) bool) (materials.Record, error)
 	Choose(ctx context.Context, supplierID string, id int64, estimateID string) (time.Time, error)
 	Estimate(ctx context.Context, supplierID string, id int64) error
 }

@@ -85,6 +85,7 @@ type Queue struct {
 	failing  atomic.Int64  // since when that is so, in Unix nanoseconds; 0: it is not
 	rights   trouble       // what may not be published
 	deaf     trouble       // what may not be subscribed to
+	reached  atomic.Bool   // a server is
 	missing  chan struct{} // a note for keep.go: look whether the stream is still there
 	outgoing chan message
 	stop     context.CancelFunc
@@ -152,6 +153,7 @@ func (q *Queue) open() (err error) {
 	if q.nc, err = nats.Connect(q.cfg.URL, options...); err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
+	q.reached.Store(q.nc.IsConnected()) // connected comes a little later
 	q.js, err = jetstream.New(q.nc,
 		jetstream.WithPublishAsyncMaxPending(publishWindow),
 		jetstream.WithPublishAsyncTimeout(publishTimeout),
@@ -182,6 +184,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.ConnectHandler(q.connected),
 		nats.ReconnectHandler(q.connected),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			q.reached.Store(false)
 			q.ours.Store(false) // it may be another server that is reached next
 			if err != nil {
 				q.link.set(err)
@@ -222,14 +225,16 @@ func (q *Queue) connected(nc *nats.Conn) {
 		server = "in this process" // it listens nowhere
 	}
 	q.log.Info("queue is connected", "server", server)
+	q.reached.Store(true)
 	q.link.clear()
 	q.rights.clear()
 	q.deaf.clear()
 	q.triggerReconcile()
 }
 
-// Connected reports whether a server is reached right now.
-func (q *Queue) Connected() bool { return q.nc.IsConnected() }
+// Connected reports whether a server is reached right now. It does not ask the client, which answers nothing for
+// seconds while it connects to a server that is silent.
+func (q *Queue) Connected() bool { return q.reached.Load() }
 
 // Close waits a moment for publishes under way and releases everything. Consume must have ended before.
 func (q *Queue) Close() {
@@ -250,6 +255,7 @@ func (q *Queue) Close() {
 
 // release closes the connection and, inside the process, the server.
 func (q *Queue) release() error {
+	q.reached.Store(false)
 	if q.nc != nil {
 		q.nc.Close()
 	}

@@ -51,11 +51,11 @@ func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (Receiv
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
 //
 // From its COMMIT on the owner's claim begins nothing for the receiver, as it locks the row and sees it. An attempt
-// that is begun and waits for its slot is put back when the owner is woken; when the wake-up is lost it may go out
-// within the second for which it may be queued. A call that is under way ends, and its result is written.
+// that is begun and waits for its slot is put back when the owner is woken; when the wake-up is lost it goes out within
+// a second or asks first. A call that is under way ends, and its result is written.
 func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	err := d.deps.DB.InTx(ctx, "pause a receiver",
-		func(ctx context.Context) error { return d.PauseReceiver(ctx, supplierID, by, "") })
+		func(ctx context.Context) error { return d.pause(ctx, supplierID, by, "", 0) })
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,9 @@ func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	return nil
 }
 
-// Resume sends to the supplier's receiver again: waiting deliveries are due now, the longest due first. errs.Conflict:
-// an operator paused it, and by is not one. It is resumed last, so that a resume that fails is repeated whole.
+// Resume sends to the supplier's receiver again: all that waits is due now, in the order of acceptance, and none of it is
+// changed for that. errs.Conflict: an operator paused it, and by is not one. It is resumed last, so that a resume that
+// fails is repeated whole.
 func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	state, err := d.health.receiverState(ctx, supplierID)
 	if err != nil {
@@ -73,7 +74,7 @@ func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	if state.PausedBy == PausedByOperator && by != PausedByOperator {
 		return errPausedByOperator()
 	}
-	if err := d.deps.Deliveries.SendWaiting(ctx, supplierID); err != nil {
+	if err := d.due.CatchUp(ctx, []string{supplierID}, d.deps.Now()); err != nil {
 		return err
 	}
 	resumed, err := d.health.resume(ctx, supplierID, by, d.deps.Now())
@@ -99,20 +100,27 @@ func errPausedByOperator() error {
 // health is what was learnt about a receiver and is not stored yet. It is added to what is stored, not put in its
 // place: while a supplier moves from one worker to another both may have something to say.
 type health struct {
-	failures         int // since the last success; without one, since what is stored
+	address          int64 // that was called
+	failures         int   // since the last success; without one, since what is stored
 	success, failure time.Time
 	lastError        string
+}
+
+// called is a receiver at one of its addresses: news of a former one say nothing of the present one.
+type called struct {
+	supplierID string
+	address    int64
 }
 
 // healthLog collects what is learnt about receivers.
 type healthLog struct {
 	mu     sync.Mutex
-	news   map[string]health
+	news   map[called]health
 	urgent chan struct{}
 }
 
 func newHealthLog() *healthLog {
-	return &healthLog{news: map[string]health{}, urgent: make(chan struct{}, 1)}
+	return &healthLog{news: map[called]health{}, urgent: make(chan struct{}, 1)}
 }
 
 // Learn takes the end of an attempt to a supplier's receiver in. The worker that made the call calls it before the
@@ -121,14 +129,16 @@ func newHealthLog() *healthLog {
 func (d *Registry) Learn(ctx context.Context, r deliveries.Result, streak dispatch.Streak) {
 	l := d.news
 	l.mu.Lock()
-	h := l.news[r.Destination]
+	to := called{r.Destination, r.Address}
+	h := l.news[to]
+	h.address = r.Address
 	if ended := r.Began.Add(r.Took); r.Outcome.Status == deliveries.Delivered {
 		h.success, h.failures = ended, 0
 	} else {
 		h.failure, h.lastError = ended, r.Reason()
 		h.failures++
 	}
-	l.news[r.Destination] = h
+	l.news[to] = h
 	l.mu.Unlock()
 	switch {
 	case streak.Failed():
@@ -157,33 +167,30 @@ func (d *Registry) KeepHealth(ctx context.Context) {
 	}
 }
 
-// storeHealth stores what was learnt since the last time. A receiver that has recovered is stored as failing until its
-// waiting deliveries are due, so that a worker that dies in between leaves that to the next success. News that could
-// not be stored are added to those that come meanwhile, for the next time: a database that is away puts a state off and
-// loses none.
+// storeHealth stores what was learnt since the last time, and that all is due that waits for those that have recovered.
+// News that could not be stored are added to those that come meanwhile, for the next time: a database that is away puts
+// a state off and loses none.
 func (d *Registry) storeHealth(ctx context.Context) {
 	l := d.news
-	l.mu.Lock()
-	news := l.news
-	l.news = make(map[string]health, len(news))
-	l.mu.Unlock()
+	news := l.take()
 	if len(news) == 0 {
 		return
-	}
-	if err := d.sendToRecovered(ctx, news); err != nil && ctx.Err() == nil {
-		d.deps.Log.WarnContext(ctx, "what waits for receivers that answer again is not sent yet", "error", err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancel()
 	var end database.End
-	err := d.deps.DB.InTx(ctx, "store receivers' health", func(ctx context.Context) error {
+	var recovered []string
+	err := d.deps.DB.InTx(ctx, "store receivers' health", func(ctx context.Context) (err error) {
 		d.deps.DB.AfterTx(ctx, func(e database.End) { end = e })
-		if err := d.storeTurns(ctx, news); err != nil {
+		if recovered, err = d.storeTurns(ctx, news); err != nil {
 			return err
 		}
 		return d.pauseFailing(ctx, news)
 	})
 	if err == nil {
+		for _, id := range recovered {
+			d.deps.Announce(false, id)
+		}
 		return
 	}
 	d.deps.Log.WarnContext(ctx, "store the receivers' state failed", "error", err)
@@ -195,43 +202,30 @@ func (d *Registry) storeHealth(ctx context.Context) {
 	}
 }
 
+// take returns what is to be stored now, by supplier. A receiver that was called at two addresses has the second one's
+// news stored the next time.
+func (l *healthLog) take() map[string]health {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news := make(map[string]health, len(l.news))
+	for to, h := range l.news {
+		if _, two := news[to.supplierID]; !two {
+			news[to.supplierID] = h
+			delete(l.news, to)
+		}
+	}
+	return news
+}
+
 // again takes in what could not be stored, for the next time. News that came meanwhile are newer and count as such.
 func (l *healthLog) again(supplierID string, old health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if newer, known := l.news[supplierID]; known {
+	to := called{supplierID, old.address}
+	if newer, known := l.news[to]; known {
 		old = newer.after(old)
 	}
-	l.news[supplierID] = old
-}
-
-// sendToRecovered makes due what waits for the receivers that were failing and have answered. Where that fails the news
-// of them is taken out, for the next time.
-func (d *Registry) sendToRecovered(ctx context.Context, news map[string]health) error {
-	var answered []string
-	for id, h := range news {
-		if !h.success.IsZero() {
-			answered = append(answered, id)
-		}
-	}
-	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
-	defer cancel()
-	failing, err := d.health.failing(reading, answered)
-	if err != nil {
-		failing = answered // it is not known which of them were
-	}
-	for _, id := range failing {
-		if err == nil {
-			err = d.deps.Deliveries.SendWaiting(ctx, id)
-		}
-		if err != nil {
-			d.news.again(id, news[id])
-			delete(news, id)
-			continue
-		}
-		d.deps.Announce(false, id)
-	}
-	return err
+	l.news[to] = old
 }
 
 // after returns what both say together, h being the newer one.
@@ -273,10 +267,16 @@ func (d *Registry) pauseFailing(ctx context.Context, news map[string]health) err
 	return nil
 }
 
-// PauseReceiver pauses a receiver; the operator is notified unless it is paused already. It joins the transaction of
-// ctx: Pause's own, or the one that writes a 410 down.
-func (d *Registry) PauseReceiver(ctx context.Context, supplierID, by, reason string) error {
-	paused, err := d.health.pause(ctx, supplierID, by, d.deps.Now())
+// PauseGone pauses a receiver that answered 410, unless it has another address by now. It joins the transaction of ctx,
+// which writes the answer down.
+func (d *Registry) PauseGone(ctx context.Context, r deliveries.Result) error {
+	return d.pause(ctx, r.Destination, PausedByService, r.Reason(), r.Address)
+}
+
+// pause pauses a receiver if it has the address, or whatever it has with 0. The operator is notified unless it is paused
+// already.
+func (d *Registry) pause(ctx context.Context, supplierID, by, reason string, address int64) error {
+	paused, err := d.health.pause(ctx, supplierID, by, address, d.deps.Now())
 	if err != nil || !paused {
 		return err
 	}
@@ -284,29 +284,32 @@ func (d *Registry) PauseReceiver(ctx context.Context, supplierID, by, reason str
 		notice.Notice{Type: notice.ReceiverPaused, SupplierID: supplierID, PausedBy: by, Error: reason})
 }
 
-// storeTurns stores what was learnt about receivers and notifies the operator of those that began to fail or recovered
-// with it. The stored state decides that, and no other process changes it meanwhile: of two that saw it one notifies.
-func (d *Registry) storeTurns(ctx context.Context, news map[string]health) error {
-	if !d.notices.Open() {
-		_, err := d.health.saveHealth(ctx, news, d.deps.Now())
-		return err
+// storeTurns stores what was learnt about receivers, makes due what waits for those that have recovered by it, which it
+// returns, and notifies the operator of these and of those that began to fail. The stored state decides that, and no
+// other process changes it meanwhile: of two that saw it one notifies.
+func (d *Registry) storeTurns(ctx context.Context, news map[string]health) (recovered []string, err error) {
+	var before map[string]bool
+	if d.notices.Open() {
+		if before, err = d.health.lockFailing(ctx, news); err != nil {
+			return nil, err
+		}
 	}
-	before, err := d.health.lockFailing(ctx, news)
-	if err != nil {
-		return err
+	after, recovered, err := d.health.saveHealth(ctx, news, d.deps.Now())
+	if err == nil && len(recovered) > 0 {
+		err = d.due.CatchUp(ctx, recovered, d.deps.Now())
 	}
-	after, err := d.health.saveHealth(ctx, news, d.deps.Now())
-	if err != nil {
-		return err
+	if err != nil || !d.notices.Open() {
+		return recovered, err
 	}
 	var notices []notice.Notice
 	for _, id := range slices.Sorted(maps.Keys(news)) {
-		switch {
+		switch _, counted := after[id]; {
+		case !counted: // a former address's
 		case after[id] && !before[id]:
 			notices = append(notices, notice.Notice{Type: notice.ReceiverFailing, SupplierID: id, Error: news[id].lastError})
 		case before[id] && !after[id]:
 			notices = append(notices, notice.Notice{Type: notice.ReceiverRecovered, SupplierID: id})
 		}
 	}
-	return d.notices.Note(ctx, notices...)
+	return recovered, d.notices.Note(ctx, notices...)
 }

@@ -26,12 +26,14 @@ type RegistryDeps struct {
 type Registry struct {
 	deps    RegistryDeps
 	health  *healthStore
+	due     *deliveries.DueStore
 	news    *healthLog
 	notices notice.Notifier
 }
 
 // NewRegistry builds it.
 func NewRegistry(deps RegistryDeps) *Registry {
-	return &Registry{deps: deps, health: &healthStore{deliveries.NewTables(deps.DB)}, news: newHealthLog(),
+	return &Registry{deps: deps, health: &healthStore{deliveries.NewTables(deps.DB)},
+		due: deliveries.NewDueStore(deps.DB), news: newHealthLog(),
 		notices: notice.OrNone(deps.Notifier)}
 }

@@ -17,51 +17,66 @@ import (
 // statement here works for a supplier that has none yet.
 type healthStore struct{ deliveries.Tables }
 
-// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now. A success since
-// the last time sets the count back before the failures after it are added; without one they are added to what is
-// stored.
+// saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now, and those that
+// had failed and have answered since: CatchUp has to follow for these, in the same transaction. A success since the last
+// time sets the count back before the failures after it are added; without one they are added to what is stored. News of
+// an address that the receiver has no longer are left out.
 func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
-	failing map[string]bool, err error) {
+	failing map[string]bool, recovered []string, err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
 	n := len(suppliers)
 	shards, failures := make([]int64, n), make([]int64, n)
 	successes, failed, errorTexts := make([]*int64, n), make([]*int64, n), make([]string, n)
+	addresses := make([]int64, n)
 	for i, id := range suppliers {
 		h := news[id]
 		shards[i], failures[i], errorTexts[i] = int64(round.ShardOf(id)), int64(h.failures), h.lastError
-		successes[i], failed[i] = microsOrNull(h.success), microsOrNull(h.failure)
+		successes[i], failed[i], addresses[i] = microsOrNull(h.success), microsOrNull(h.failure), h.address
 	}
 	const added = `CASE WHEN excluded.last_success_at IS NULL THEN r.consecutive_failures ELSE 0 END
 		+ excluded.consecutive_failures`
-	const end = ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = ` + added + `,
+	end := ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = ` + added + `,
 			failing_since = CASE WHEN ` + added + ` >= 5
 				THEN coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.failing_since END, excluded.last_failure_at) END,
+			catch_up_to = CASE WHEN r.failing_since IS NOT NULL AND excluded.last_success_at IS NOT NULL
+				THEN 0 ELSE r.catch_up_to END,
 			last_success_at = coalesce(excluded.last_success_at, r.last_success_at),
 			last_error = CASE WHEN excluded.last_failure_at IS NULL THEN r.last_error ELSE excluded.last_error END,
 			last_failure_at = coalesce(excluded.last_failure_at, r.last_failure_at), updated_at = excluded.updated_at
-		RETURNING ` + failingID
+		WHERE r.address IN (0, excluded.address)
+		RETURNING supplier_id, failing_since IS NOT NULL, coalesce(catch_up_to, 1) = 0`
+	type turn struct {
+		id                 string
+		failing, recovered bool
+	}
 	failing = map[string]bool{}
 	err = s.EachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since,
-			last_success_at, last_failure_at, last_error, updated_at) `,
-		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint
-			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS d(i, h, f, ok, fa, e)
-			ORDER BY i`,
-		`VALUES ($1, $2, $3, CASE WHEN $3 >= 5 THEN $5 END, $4, $5, $6, $7)`, end,
+			last_success_at, last_failure_at, last_error, updated_at, address) `,
+		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint, a
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $8::bigint[])
+				AS d(i, h, f, ok, fa, e, a) ORDER BY i`,
+		`VALUES ($1, $2, $3, CASE WHEN $3 >= 5 THEN $5 END, $4, $5, $6, $7, $8)`, end,
 		func(i int) []any {
-			return []any{suppliers[i], shards[i], failures[i], successes[i], failed[i], errorTexts[i], now.UnixMicro()}
+			return []any{suppliers[i], shards[i], failures[i], successes[i], failed[i], errorTexts[i], now.UnixMicro(),
+				addresses[i]}
 		},
 		func() []any {
-			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro()}
+			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro(), addresses}
 		},
 		func(statement string, args []any) error {
-			ids, err := database.Column[string](ctx, s.DB.SQL(ctx), statement, args...)
-			maps.Copy(failing, database.Set(ids))
+			turns, err := database.Query(ctx, s.DB.SQL(ctx), statement, args,
+				func(t *turn) []any { return []any{&t.id, &t.failing, &t.recovered} })
+			for _, t := range turns {
+				if failing[t.id] = t.failing; t.recovered {
+					recovered = append(recovered, t.id)
+				}
+			}
 			return err
 		})
 	if err != nil {
-		return nil, fmt.Errorf("store the receivers' state: %w", err)
+		return nil, nil, fmt.Errorf("store the receivers' state: %w", err)
 	}
-	return failing, nil
+	return failing, recovered, nil
 }
 
 // failingID is a receiver's id when it fails, else an empty one.
@@ -106,31 +121,19 @@ func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (
 	return database.Set(ids), nil
 }
 
-// failing returns those of the suppliers whose receivers are stored as failing. The deliveries that wait for these are
-// due at once after a success.
-func (s *healthStore) failing(ctx context.Context, suppliers []string) ([]string, error) {
-	if len(suppliers) == 0 {
-		return nil, nil
-	}
-	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-		WHERE failing_since IS NOT NULL AND `+s.DB.AnyOf("supplier_id", 1), s.DB.Values(suppliers))
-	if err != nil {
-		return nil, fmt.Errorf("read which receivers fail: %w", err)
-	}
-	return found, nil
-}
-
 // pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
-// the service's over, an operator's any.
-func (s *healthStore) pause(ctx context.Context, supplierID, by string, now time.Time) (paused bool, err error) {
+// the service's over, an operator's any. It does nothing if the receiver has another address than the one given; 0: any.
+func (s *healthStore) pause(ctx context.Context, supplierID, by string, address int64, now time.Time) (paused bool,
+	err error) {
 	since, err := database.Column[int64](ctx, s.DB.SQL(ctx),
 		`INSERT INTO webhook_receivers AS r (supplier_id, shard, paused_by, paused_at, updated_at) VALUES ($1, $2, $3, $4, $4)
 		ON CONFLICT (supplier_id) DO UPDATE SET paused_by = excluded.paused_by,
 			paused_at = coalesce(r.paused_at, excluded.paused_at), updated_at = excluded.updated_at
-		WHERE r.paused_by = '' OR excluded.paused_by = 'operator'
-			OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier')
+		WHERE (r.paused_by = '' OR excluded.paused_by = 'operator'
+			OR (r.paused_by = 'service' AND excluded.paused_by = 'supplier'))
+			AND (CAST($5 AS bigint) = 0 OR r.address IN (0, CAST($5 AS bigint)))
 		RETURNING paused_at`,
-		supplierID, round.ShardOf(supplierID), by, now.UnixMicro())
+		supplierID, round.ShardOf(supplierID), by, now.UnixMicro(), address)
 	if err != nil {
 		return false, fmt.Errorf("pause the receiver: %w", err)
 	}

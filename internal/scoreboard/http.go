@@ -1,6 +1,7 @@
 package scoreboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -42,16 +43,12 @@ func (s *Service) Show(c *gin.Context) error {
 		return err
 	}
 	if !spent.granted {
-		return s.exhausted(c, requester, spent.quota)
+		return s.exhausted(requester, spent.quota)
 	}
 	if s.deps.Primary == nil {
 		return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")
 	}
-	current, err := s.settings.current(ctx)
-	if err != nil {
-		return err
-	}
-	body, err := s.board(ctx, asked.withOverrides(current))
+	body, err := s.board(ctx, asked)
 	if err != nil {
 		return fmt.Errorf("fetch scoreboard: %w", err)
 	}
@@ -59,24 +56,34 @@ func (s *Service) Show(c *gin.Context) error {
 	return nil
 }
 
-// shownToRefused returns the quota in the answer to a question that is not asked; without the database what was known
-// last.
-func (s *Service) shownToRefused(ctx context.Context, requester string, refusal error) quota {
-	if errs.KindOf(refusal) != errs.Invalid {
-		return s.shownToStranger(ctx, requester)
+// MethodNotAllowed answers as next does where a route has other methods, on this route with the quota's headers.
+func (s *Service) MethodNotAllowed(path string, next gin.HandlerFunc) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		if c.Request.URL.Path == path {
+			limitHeaders(c, s.shownToStranger(c.Request.Context(), requesterOf(c.Request.URL.Query().Get("partner"))))
+		}
+		next(c)
 	}
-	standing, _ := s.standing(ctx, requester)
-	return standing
+}
+
+// shownToRefused returns the quota in the answer to a question that is not asked.
+func (s *Service) shownToRefused(ctx context.Context, requester string, refusal error) quota {
+	if errs.KindOf(refusal) == errs.Invalid {
+		return s.shownToKnown(ctx, requester)
+	}
+	return s.shownToStranger(ctx, requester)
 }
 
 // exhausted refuses a requester without quota.
-func (s *Service) exhausted(c *gin.Context, requester string, q quota) error {
-	c.Header("Retry-After", format(max(int64(q.reset.Sub(s.deps.Now())/time.Second), 1)))
-	return errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.",
+func (s *Service) exhausted(requester string, q quota) error {
+	refused := errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.",
 		requester, q.reset.In(promised()).Format(stampShape)))
+	refused.RetryAfter = q.reset.Sub(s.deps.Now())
+	return refused
 }
 
-// admit returns the caller's question. Errors, in this order: errs.Unavailable, errs.Unauthenticated, errs.Invalid.
+// admit returns the caller's question as the settings change it. Errors, in this order: errs.Unavailable without keys,
+// errs.Unauthenticated, errs.Invalid, then that of the settings, which are what they were last when they cannot be read.
 func (s *Service) admit(c *gin.Context) (request, error) {
 	if len(s.deps.Keys) == 0 {
 		return request{}, errs.New(errs.Unavailable, "The scoreboard is not configured on this server.")
@@ -88,19 +95,12 @@ func (s *Service) admit(c *gin.Context) (request, error) {
 	if err != nil {
 		return request{}, err
 	}
-	return s.parse(values)
-}
-
-// withOverrides returns the question as the settings change it.
-func (r request) withOverrides(v values) request {
-	if !v.active {
-		return r
+	current, away := s.settings.current(c.Request.Context())
+	asked, err := s.parse(values, current)
+	if err == nil {
+		err = away
 	}
-	if v.league > 0 {
-		r.question.League = v.league
-	}
-	r.matchIDs = v.matchIDs
-	return r
+	return asked, err
 }
 
 // authenticated reports whether the key is a configured one, in constant time.
@@ -125,8 +125,9 @@ func limitHeaders(c *gin.Context, q quota) {
 	c.Header("X-RateLimit-Reset", format(q.reset.Unix()))
 }
 
-// parse reads the parameters. Errors: errs.Invalid with every violation.
-func (s *Service) parse(v url.Values) (request, error) {
+// parse reads the parameters. While the settings are active their league and matches count, whatever leagueId holds.
+// Errors: errs.Invalid with every violation.
+func (s *Service) parse(v url.Values, current values) (request, error) {
 	r := request{question: Question{League: defaultLeague, Day: Day(s.deps.Now())}}
 	var violations []errs.Violation
 	single := func(name string) (string, bool) {
@@ -135,7 +136,11 @@ func (s *Service) parse(v url.Values) (request, error) {
 		}
 		return v.Get(name), len(v[name]) == 1
 	}
-	if text, given := single("leagueId"); given {
+	text, given := single("leagueId")
+	switch {
+	case current.active:
+		r.question.League, r.matchIDs = cmp.Or(current.league, defaultLeague), current.matchIDs
+	case given:
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || id < 1 || text[0] == '+' {
 			violations = append(violations, errs.InParameter("leagueId", "must be a positive integer"))
@@ -146,7 +151,8 @@ func (s *Service) parse(v url.Values) (request, error) {
 		at, ok := parseDate(text)
 		if !ok {
 			violations = append(violations, errs.InParameter("referenceDate",
-				"must be YYYY-MM-DD or a date-time such as 2026-11-21T20:00:00-03:00, of the years 1900 to 9998"))
+				"must be YYYY-MM-DD or a date-time such as 2026-11-21T20:00:00-03:00, of the years 1900 to 9998; a + of its "+
+					"zone is written %2B"))
 		}
 		r.question.Day = at
 	}
@@ -159,7 +165,7 @@ func (s *Service) parse(v url.Values) (request, error) {
 
 // parseDate returns the day of a date or of a date-time, which is São Paulo's when it names no zone.
 func parseDate(text string) (day time.Time, ok bool) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00"} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05Z07:00"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			day, ok = Day(at), true
 		}
@@ -189,6 +195,7 @@ func RenderError(c *gin.Context, err error) {
 	default:
 		status = http.StatusInternalServerError
 	}
+	httpapi.RetryAfter(c, err)
 	httpapi.JSON(c, status, failed(status, short, text))
 }
 

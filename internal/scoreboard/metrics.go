@@ -12,14 +12,14 @@ import (
 // Metrics count what the providers are asked: each question costs the operator a part of what they grant.
 type Metrics struct{ requests *prometheus.CounterVec }
 
-// NewMetrics shows them to r, which may be nil. A series is there from the start, in a process without providers too,
-// so that its first increase is seen.
-func NewMetrics(r prometheus.Registerer) *Metrics {
+// NewMetrics shows them to r, which may be nil. A provider's series are there from the start, in a process without
+// providers too, so that their first increase is seen.
+func NewMetrics(r prometheus.Registerer, providers ...string) *Metrics {
 	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_scoreboard_provider_requests_total",
 		Help: "Questions put to a provider of matches, by what they came to: ok, rate_limited, failed.",
 	}, []string{"provider", "outcome"})}
-	for _, provider := range []string{"sportmonks", "balldontlie"} {
+	for _, provider := range providers {
 		for _, outcome := range []string{"ok", "rate_limited", "failed"} {
 			m.requests.WithLabelValues(provider, outcome)
 		}
@@ -39,13 +39,6 @@ func (m *Metrics) asked(provider string, err error) {
 		outcome = "failed"
 	}
 	m.requests.WithLabelValues(provider, outcome).Inc()
-}
-
-// consult puts one question to a provider and counts it.
-func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, error) {
-	board, err := p.Board(ctx, q)
-	s.metrics.asked(p.Name(), err)
-	return board, err
 }
 
 // Remaining returns what each requester may still ask today, without spending.

@@ -1,6 +1,7 @@
 package scoreboard_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
@@ -96,14 +97,11 @@ func TestNationalTeam_has_a_Portuguese_name_by_code_and_by_every_spelling(t *tes
 
 func TestNationalTeam_keeps_what_it_does_not_know(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"Flamengo": "Flamengo", "": "", "Brazil U20": "Brasil U20",
-		"Brazil Women": "Brasil Women", "brazil": "Brasil", "Côte d’Ivoire": "Costa do Marfim", "CURACAO": "Curaçao"} {
+	for name, want := range map[string]string{"Flamengo": "Flamengo", "": "", "Flamengo U20": "Flamengo U20",
+		"Flamengo W": "Flamengo W", "brazil": "Brasil", "Côte d’Ivoire": "Costa do Marfim", "CURACAO": "Curaçao"} {
 		if got := scoreboard.NationalTeam(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
-	}
-	if got := scoreboard.NationalTeam("Brazil U20", "BRA"); got != "Brasil U20" {
-		t.Errorf("a code hides the suffix: %s", got)
 	}
 }
 
@@ -120,6 +118,55 @@ func TestStages_by_name(t *testing.T) {
 	} {
 		if got := scoreboard.StageOf(name); got != want || got.NamePT() == "" {
 			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// thirdPlaces are ways in which federations, feeds and newspapers name the match for the third place.
+const thirdPlaces = `3rd Place Final|3rd Place|3rd place match|3rd-place match|3rd Place Play-off|3rd-place playoff
+3rd Place Playoffs|3rd Place Game|3rd place decider|3RD PLACE|3rd/4th place|3rd/4th Place Play-off|3rd-4th Place Match
+3rd and 4th place|3rd Final|3rd place final (single match)|Third Place|Third-place|Third place final|Third-Place Final
+Third place match|Third-place match|Third Place Play-off|Third-place play-off|Third-place playoff|Third place play off
+Third Place Playoff|Third Place Game|Third-place game|Third place decider|Third Place Decider Match|Third and fourth place
+Third/Fourth Place|Third/fourth place play-off|Match for third place|Match for Third Place|Match for 3rd place
+Play-off for third place|Play-off for Third Place|Play-off for 3rd place|Playoff for third place|Play off for third place
+Final for third place|Final for 3rd place|Final - Third Place|Finals - 3rd Place|Game for third place|Decider for third place
+Bronze final|Bronze Final|Bronze medal match|Bronze Medal Game|Bronze match|Bronze play-off|Bronze|Match for bronze
+Small final|Little Final|Consolation Final|Consolation match|Place 3-4|Places 3/4|Play-off 3/4|Position 3-4|Third position
+Third-placed play-off|THIRD_PLACE|THIRD_PLACE_FINAL|ThirdPlace|thirdPlacePlayoff|Disputa de 3º lugar
+Disputa do terceiro lugar|Tercer puesto|Knockout - 3rd Place Final|Final stage: third place`
+
+func TestStages_the_match_for_the_third_place_is_known_by_every_name(t *testing.T) {
+	t.Parallel()
+	ways := strings.Split(strings.ReplaceAll(thirdPlaces, "\n", "|"), "|")
+	for _, name := range ways {
+		for _, names := range [][]string{{name}, {"Knockout", name}, {"Final", name}, {name, "Final"}} {
+			if got := scoreboard.StageOf(names...); got != scoreboard.ThirdPlaceFinal {
+				t.Errorf("%q: %s", names, got)
+			}
+		}
+	}
+	if len(ways) < 70 {
+		t.Errorf("only %d ways", len(ways))
+	}
+	for name, want := range map[string]scoreboard.Stage{
+		"3rd Round": "UNKNOWN", "Third Round": "UNKNOWN", "3rd Qualifying Round": "QUALIFICATION",
+		"Third round play-offs": "PLAY_OFFS", "3rd Preliminary Round": "PRELIMINARY_ROUND", "Match 3": "UNKNOWN",
+		"3": "UNKNOWN", "Matchday 3": "UNKNOWN", "Third stage": "UNKNOWN", "Play-off of third-placed teams": "PLAY_OFFS",
+		"Final": "FINAL", "Play-offs": "PLAY_OFFS", "Group 3": "UNKNOWN", "33rd place": "UNKNOWN",
+	} {
+		if got := scoreboard.StageOf(name); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestStages_the_round_says_what_the_stage_does_not(t *testing.T) {
+	t.Parallel()
+	for want, names := range map[scoreboard.Stage][]string{"ROUND_OF_16": {"Knockout", "Round of 16"},
+		"REGULAR_SEASON": {"Regular Season", "Final"}, "UNKNOWN": {"", "29"}} {
+		if got := scoreboard.StageOf(names...); got != want {
+			t.Errorf("%q: %s, want %s", names, got, want)
 		}
 	}
 }

@@ -46,6 +46,16 @@ func (q quota) remaining() int64 { return max(q.limit-q.used, 0) }
 // spend is one unit of a requester's day.
 type spend struct{ requester, day string }
 
+// ends returns the midnight in São Paulo at which the unit's day ends.
+func (s spend) ends() time.Time {
+	day, err := time.Parse(time.DateOnly, s.day)
+	if err != nil {
+		panic(err) // unit has written it
+	}
+	y, m, d := day.Date()
+	return startOf(y, m, d+1)
+}
+
 // Quotas reads what is left of the quotas; it is all of the scoreboard that a worker has.
 type Quotas struct {
 	store    *store
@@ -78,16 +88,16 @@ type grant struct {
 	granted bool
 }
 
-// take spends a unit. Units are counted atomically over all replicas; those taken at the same moment in this process
+// take spends a unit; one that cannot be counted comes with the quota as it was known last. Units are counted atomically over all replicas; those taken at the same moment in this process
 // share a transaction.
 func (s *Service) take(ctx context.Context, requester string) (grant, error) {
-	result, err := s.spending.Do(ctx, s.unit(requester))
+	item := s.unit(requester)
+	result, err := s.spending.Do(ctx, item)
 	if errors.Is(err, groupcommit.ErrClosed) {
 		err = errs.NewUnavailable("The service is stopping.", time.Second, err)
 	}
 	if err != nil {
-		result.limit, result.reset = s.settings.lastQuota(), DayAfter(Day(s.deps.Now()), 1)
-		return result, fmt.Errorf("count scoreboard request: %w", err)
+		return grant{quota: s.lastSeen(item)}, fmt.Errorf("count scoreboard request: %w", err)
 	}
 	return result, nil
 }
@@ -122,7 +132,7 @@ func (s *Service) flushSpending(_ context.Context, items []spend) ([]grant, erro
 			sh.left--
 			sh.used++
 		}
-		results[i].quota = quota{limit: current.dailyQuota, used: sh.used, reset: DayAfter(Day(s.deps.Now()), 1)}
+		results[i].quota = quota{limit: current.dailyQuota, used: sh.used, reset: item.ends()}
 	}
 	return results, nil
 }

@@ -59,12 +59,20 @@ func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
 	return known.used, now.Sub(known.at) < refusedTrust
 }
 
+// shownToKnown returns the requester's quota for a caller with a key; while it cannot be read what was known last.
+func (s *Service) shownToKnown(ctx context.Context, requester string) quota {
+	item := s.unit(requester)
+	if q, err := s.standing(ctx, requester); err == nil {
+		s.seen.note(item, q.used, s.deps.Local())
+	}
+	return s.lastSeen(item)
+}
+
 // shownToStranger returns the requester's quota for a caller that is refused without a key: units spent by this process
 // are in it, others' for refusedTrust at most not. While the database is unavailable it is what was known last.
 func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
-	used, fresh := s.seen.of(item, s.deps.Local())
-	if !fresh {
+	if _, fresh := s.seen.of(item, s.deps.Local()); !fresh {
 		read := s.seen.flights.DoChan(item.requester, func() (any, error) {
 			q, err := s.standing(context.WithoutCancel(ctx), requester)
 			s.seen.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
@@ -74,9 +82,14 @@ func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
 		case <-read:
 		case <-ctx.Done():
 		}
-		used, _ = s.seen.of(item, s.deps.Local())
 	}
-	return quota{limit: s.settings.lastQuota(), used: used, reset: DayAfter(Day(s.deps.Now()), 1)}
+	return s.lastSeen(item)
+}
+
+// lastSeen returns the quota as this process knows it.
+func (s *Service) lastSeen(item spend) quota {
+	used, _ := s.seen.of(item, s.deps.Local())
+	return quota{limit: s.settings.lastQuota(), used: used, reset: item.ends()}
 }
 
 // unit returns one unit of the requester's day.

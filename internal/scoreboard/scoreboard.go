@@ -24,15 +24,17 @@ import (
 
 // The road of a question: the key and the parameters are checked, a unit of the requester's day is spent, and only
 // then is anything asked. An answer is remembered for SCOREBOARD_CACHE_TTL; equal questions at one moment share one
-// call of the provider, at most sixteen different ones at once, ten seconds at most. A 429 of the primary provider
-// starts its cooldown, during which the second one answers; no other failure does.
+// call of the provider, at most sixteen different ones at once, ten seconds at most. A provider that says when to come
+// back is not asked until then: after a 429 of the primary one the second one answers meanwhile; after no other failure
+// does it.
 
 const (
 	deadline      = 10 * time.Second // of a whole answer, both providers included
 	mostQuestions = 16               // that are asked of providers at a time
 	mostRemember  = 256              // answers
-	longestPause  = time.Hour        // that the primary provider can ask for
+	longestPause  = time.Hour        // that the primary provider's rate limit can ask for
 	defaultPause  = time.Minute      // when it does not say how long
+	longestAway   = time.Minute      // that a provider's maintenance can ask for
 )
 
 // Question is what a provider is asked: the matches around a day and the next.
@@ -41,7 +43,7 @@ type Question struct {
 	Day    time.Time // midnight in São Paulo
 }
 
-// Provider returns matches. A rate limit is a *fetch.RateLimited.
+// Provider returns matches. A rate limit is a *fetch.RateLimited, an announced absence a *fetch.Away.
 type Provider interface {
 	Name() string
 	Board(ctx context.Context, q Question) (Board, error)
@@ -72,8 +74,14 @@ type Service struct {
 	metrics  *Metrics
 	seen     sightings
 
-	mu     sync.Mutex
-	paused time.Time // until then the primary provider is not asked
+	mu    sync.Mutex
+	rests map[string]rest // by provider
+}
+
+// rest is until when a provider is not asked, and what it answered.
+type rest struct {
+	until time.Time
+	err   error
 }
 
 // answer is an encoded board and how long it may be given.
@@ -94,7 +102,7 @@ func New(deps Deps) (*Service, error) {
 	}
 	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
 		slots: semaphore.NewWeighted(mostQuestions), answers: answers,
-		metrics: deps.Metrics}
+		metrics: deps.Metrics, rests: map[string]rest{}}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s, nil
 }
@@ -167,39 +175,55 @@ func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, 
 
 // fetch asks the primary provider, and the other one when, and only when, the first is over its rate limit.
 func (s *Service) fetch(ctx context.Context, q Question) (Board, string, error) {
-	if !s.inCooldown() {
-		board, err := s.consult(ctx, s.deps.Primary, q)
-		limited, isLimited := errors.AsType[*fetch.RateLimited](err)
-		if !isLimited {
-			return board, s.deps.Primary.Name(), err
-		}
-		s.startCooldown(limited.RetryAfter)
-		s.deps.Log.WarnContext(ctx, "the primary provider is over its rate limit", "provider", s.deps.Primary.Name(),
-			"retry_after", limited.RetryAfter)
+	board, err := s.consult(ctx, s.deps.Primary, q)
+	if _, limited := errors.AsType[*fetch.RateLimited](err); !limited {
+		return board, s.deps.Primary.Name(), err
 	}
 	if s.deps.Fallback == nil {
 		return Board{}, "",
 			errors.New("the primary provider is over its rate limit and there is no fallback: FALLBACK_API_KEY is not set")
 	}
-	board, err := s.consult(ctx, s.deps.Fallback, q)
+	board, err = s.consult(ctx, s.deps.Fallback, q)
 	return board, s.deps.Fallback.Name(), err
 }
 
-// inCooldown reports whether the primary provider has asked for a rest that is not over.
-func (s *Service) inCooldown() bool {
+// consult puts a question to a provider and counts it. One that rests is not asked: its last answer counts.
+func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.deps.Local().Before(s.paused)
+	resting := s.rests[p.Name()]
+	s.mu.Unlock()
+	if s.deps.Local().Before(resting.until) {
+		return Board{}, resting.err
+	}
+	board, err := p.Board(ctx, q)
+	s.metrics.asked(p.Name(), err)
+	if pause := s.pauseOf(p, err); pause > 0 {
+		s.mu.Lock()
+		begins := s.rests[p.Name()].until.Equal(resting.until) // of those who asked at the same moment one logs it
+		s.rests[p.Name()] = rest{s.deps.Local().Add(pause), err}
+		s.mu.Unlock()
+		if begins {
+			s.deps.Log.WarnContext(ctx, "a provider says when to come back and is not asked until then",
+				"provider", p.Name(), "pause", pause, "error", err)
+		}
+	}
+	return board, err
 }
 
-// startCooldown lets the primary provider rest for as long as it asked for, an hour at most.
-func (s *Service) startCooldown(d time.Duration) {
-	if d <= 0 {
-		d = defaultPause
+// pauseOf returns how long a provider is not asked after its answer.
+func (s *Service) pauseOf(p Provider, err error) time.Duration {
+	if away, ok := errors.AsType[*fetch.Away](err); ok {
+		return min(away.RetryAfter, longestAway)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.paused = s.deps.Local().Add(min(d, longestPause))
+	limited, ok := errors.AsType[*fetch.RateLimited](err)
+	switch {
+	case !ok || p != s.deps.Primary:
+		return 0
+	case limited.RetryAfter <= 0:
+		return defaultPause
+	default:
+		return min(limited.RetryAfter, longestPause)
+	}
 }
 
 // filterByID keeps the games with the ids; no ids keep all.

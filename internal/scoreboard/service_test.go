@@ -27,13 +27,15 @@ import (
 type source struct {
 	name  string
 	calls atomic.Int64
+	asked atomic.Int64 // the last league
 	board func(ctx context.Context) (scoreboard.Board, error)
 }
 
 func (s *source) Name() string { return s.name }
 
-func (s *source) Board(ctx context.Context, _ scoreboard.Question) (scoreboard.Board, error) {
+func (s *source) Board(ctx context.Context, q scoreboard.Question) (scoreboard.Board, error) {
 	s.calls.Add(1)
+	s.asked.Store(q.League)
 	if s.board == nil {
 		return scoreboard.Board{}, nil
 	}
@@ -81,14 +83,21 @@ func rigOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, prim
 	var err error
 	d.Service, err = scoreboard.New(scoreboard.Deps{
 		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Local: clock.now, Keys: []string{"k"}, Primary: primary,
-		Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry),
+		Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry, "sportmonks", "balldontlie"),
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return serve(tb, d)
+}
+
+// serve puts a rig's service behind its route.
+func serve(tb testing.TB, d *rig) *rig {
+	tb.Helper()
 	tb.Cleanup(d.Close)
 	d.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
 	d.engine.POST("/", httpapi.HandleWith(d.Show, scoreboard.RenderError))
+	d.engine.NoMethod(d.MethodNotAllowed("/", httpapi.MethodNotAllowed))
 	return d
 }
 

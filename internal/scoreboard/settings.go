@@ -49,7 +49,7 @@ func known() []Setting {
 	return []Setting{
 		{Key: keyDailyQuota, Value: strconv.Itoa(defaultQuota), Meaning: settingsMeaning},
 		{Key: keyActive, Value: "false", Meaning: "whether league_id and match_ids count"},
-		{Key: keyLeague, Value: "", Meaning: "league instead of the asked one, while active"},
+		{Key: keyLeague, Value: "", Meaning: "league that is shown whatever is asked for, while active; 648 when unset"},
 		{Key: keyMatchIDs, Value: "", Meaning: "only these games are shown, while active; primary provider only"},
 	}
 }
@@ -68,9 +68,10 @@ type settings struct {
 	now     func() time.Time // monotonic
 	flights singleflight.Group
 
-	mu   sync.Mutex
-	last values
-	at   time.Time
+	mu     sync.Mutex
+	last   values
+	at     time.Time // of the last reading
+	failed error     // of a reading after that one
 }
 
 // newSettings reads the settings of a store; local is the process's clock.
@@ -85,10 +86,11 @@ func (s *settings) lastQuota() int64 {
 	return s.last.dailyQuota
 }
 
-// current returns the values, at most settingsTrust old.
+// current returns the values, at most settingsTrust old. With an error they are those that were read last.
 func (s *settings) current(ctx context.Context) (values, error) {
-	if v, fresh := s.remembered(); fresh {
-		return v, nil
+	last, fresh, err := s.remembered()
+	if fresh {
+		return last, err
 	}
 	flight := s.flights.DoChan("", func() (any, error) { return s.load(context.WithoutCancel(ctx)) })
 	select {
@@ -96,15 +98,20 @@ func (s *settings) current(ctx context.Context) (values, error) {
 		v, _ := done.Val.(values)
 		return v, done.Err
 	case <-ctx.Done():
-		return values{}, ctx.Err()
+		return last, ctx.Err()
 	}
 }
 
-// remembered returns the values as they were read last, and whether they may still be used.
-func (s *settings) remembered() (v values, fresh bool) {
+// remembered returns what the last reading came to, and whether it may still be believed: a failure for a moment only,
+// so that a caller waits for one failure and not for one at each step.
+func (s *settings) remembered() (v values, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last, !s.at.IsZero() && s.now().Sub(s.at) < settingsTrust
+	trust := settingsTrust
+	if s.failed != nil {
+		trust = refusedTrust
+	}
+	return s.last, !s.at.IsZero() && s.now().Sub(s.at) < trust, s.failed
 }
 
 // load reads the values for all who wait for them. It belongs to no single caller.
@@ -112,17 +119,17 @@ func (s *settings) load(ctx context.Context) (values, error) {
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
 	stored, err := s.store.settings(ctx)
-	if err != nil {
-		return values{}, err
-	}
 	v := values{dailyQuota: defaultQuota}
 	for key, text := range stored {
 		_ = v.read(key, text) // only what set has checked is stored; a later version's keys are not ours
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last, s.at = v, s.now()
-	return v, nil
+	if err == nil {
+		s.last = v
+	}
+	s.failed, s.at = err, s.now()
+	return s.last, err
 }
 
 // read takes a value, or returns what is wrong with it.

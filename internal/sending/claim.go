@@ -2,6 +2,7 @@ package sending
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -27,6 +28,7 @@ const lookUpMost = 1024 // receivers that a round looks up
 // next look.
 type agenda struct {
 	due    []deliveries.DueRow
+	held   []string // receivers of the last claim whose rows were not free, or that are not to be sent to any more
 	looked time.Time
 	every  time.Duration // looking takes at most a hundredth of the time
 
@@ -53,11 +55,17 @@ func (a *agenda) pause(now time.Time) time.Duration {
 	if len(a.due) > 0 {
 		pause = pollEvery
 	}
+	if len(a.held) > 0 {
+		pause = pollHeld
+	}
 	if !a.soon.IsZero() {
 		pause = min(pause, a.soon.Sub(now))
 		if pause <= 0 {
 			a.soon = time.Time{}
 		}
+	}
+	if len(a.held) > 0 {
+		return max(pause, pollSoonest) // it claims again and need not look
 	}
 	return max(pause, pollSoonest, a.every-time.Since(a.looked))
 }
@@ -68,6 +76,7 @@ func (a *agenda) pause(now time.Time) time.Duration {
 func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	d.agenda.held = nil
 	if err := d.readDue(ctx); err != nil {
 		return 0, err
 	}
@@ -83,15 +92,18 @@ func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err er
 	for destination, list := range permits {
 		wants[destination] = len(list)
 	}
-	jobs, err := d.claim(ctx, wants)
-	for _, j := range jobs {
-		list := permits[j.Destination]
-		permits[j.Destination] = list[:len(list)-1]
-		list[len(list)-1].Send(j)
-	}
+	begun := 0
+	err = d.claim(ctx, wants, func(jobs []job) {
+		begun += len(jobs)
+		for _, j := range jobs {
+			list := permits[j.Destination]
+			permits[j.Destination] = list[:len(list)-1]
+			list[len(list)-1].Send(j)
+		}
+	})
 	// it has no more
 	d.agenda.due = slices.DeleteFunc(d.agenda.due, func(r deliveries.DueRow) bool {
-		return len(permits[r.Destination]) > 0
+		return len(permits[r.Destination]) > 0 && !slices.Contains(d.agenda.held, r.Destination)
 	})
 	for _, list := range permits {
 		for _, p := range list {
@@ -99,10 +111,10 @@ func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err er
 		}
 	}
 	// slots come back one by one: the next ones are claimed together, where something waits for them
-	if len(jobs) > 0 && len(jobs) < d.deps.Concurrency/8 && len(d.agenda.due) > 0 {
+	if begun > 0 && begun < d.deps.Concurrency/8 && len(d.agenda.due) > 0 {
 		sleep(ctx, pollSoonest, nil)
 	}
-	if err != nil || len(jobs) > 0 {
+	if err != nil || begun > 0 {
 		return d.scheduler.Again(), err
 	}
 	return d.pause(), nil // another worker has them, or they were dead
@@ -262,10 +274,9 @@ func (a *agenda) failures(destination string) int {
 	return a.due[i].Failures
 }
 
-// claim begins the attempts in the database. A delivery whose last attempt was interrupted is dead instead. A delivery
-// to a supplier without a receiver waits for one. When the second transaction fails the jobs of the first are returned
-// with the error, as they are begun: they have to be sent.
-func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, error) {
+// claim begins the attempts in the database and has each transaction's sent as soon as it is committed. A delivery whose
+// last attempt was interrupted is dead instead. A delivery to a supplier without a receiver waits for one.
+func (d *Dispatcher) claim(ctx context.Context, wants map[string]int, send func([]job)) error {
 	var suppliers []string
 	for destination := range wants {
 		if destination != deliveries.OwnEndpoint {
@@ -275,16 +286,22 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 	// as they are now: a secret or an address that was ended is not used for one more call
 	receivers, err := d.lookup.read(ctx, suppliers)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].Usable() })
 	// apart from each other: own ones that die change requests, which are locked before receivers
-	jobs, err := d.claimIn(ctx, wants, nil, receivers)
-	if err != nil || len(suppliers) == 0 {
-		return jobs, err
+	var failed error
+	if wants[deliveries.OwnEndpoint] > 0 {
+		jobs, err := d.claimIn(ctx, wants, nil, receivers)
+		send(jobs)
+		failed = err
 	}
-	more, err := d.claimIn(ctx, wants, suppliers, receivers)
-	return append(jobs, more...), err
+	if len(suppliers) > 0 {
+		jobs, err := d.claimIn(ctx, wants, suppliers, receivers)
+		send(jobs)
+		failed = errors.Join(failed, err)
+	}
+	return failed
 }
 
 // claimIn claims in one transaction: for the own endpoint, or for the suppliers. The attempts that it begins are held
@@ -292,9 +309,6 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int) ([]job, er
 // COMMIT without an answer, reconcile finds attempts that this worker does not know of and makes them due again (f).
 func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, suppliers []string,
 	receivers map[string]receivers.Receiver) ([]job, error) {
-	if len(suppliers) == 0 && wants[deliveries.OwnEndpoint] == 0 {
-		return nil, nil
-	}
 	worker := d.lease.worker()
 	if worker == 0 {
 		return nil, errNoLease
@@ -316,17 +330,18 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 		return nil, err
 	}
 	var jobs []job
+	committed := time.Now() // a pause waited for the COMMIT, or was seen
 	for _, c := range claimed {
 		if !c.Dead {
 			c.Worker = worker
-			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers)})
+			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers), looked: committed})
 		}
 	}
 	return jobs, nil
 }
 
-// claimDue locks the receivers first, so that one that is paused gets nothing more. Without suppliers it claims for the
-// own endpoint. A dead delivery has its request failed and its notice stored in the same transaction. Receivers are
+// claimDue locks the receivers first, so that one that is paused gets nothing more. It waits for none of them: one that
+// another transaction holds is claimed for in the next round. Without suppliers it claims for the own endpoint. A dead delivery has its request failed and its notice stored in the same transaction. Receivers are
 // locked before deliveries here, against the order of deliveries.lockByID: it waits for no delivery that is locked, so
 // it cannot deadlock with those that lock deliveries first.
 func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
@@ -335,9 +350,11 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 	if len(suppliers) == 0 {
 		mine[deliveries.OwnEndpoint] = wants[deliveries.OwnEndpoint]
 	} else {
-		if suppliers, err = d.due.LockDue(ctx, suppliers, worker); err != nil {
+		wanted := suppliers
+		if suppliers, err = d.due.LockDue(ctx, wanted, worker); err != nil {
 			return nil, err
 		}
+		d.agenda.held = slices.DeleteFunc(wanted, func(id string) bool { return slices.Contains(suppliers, id) })
 		for _, id := range suppliers {
 			mine[id] = wants[id]
 		}
@@ -345,7 +362,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 	if len(mine) == 0 {
 		return nil, nil
 	}
-	if claimed, err = d.attempts.Claim(ctx, mine, d.deps.Now(), worker, d.schedule.Attempts()); err != nil {
+	if claimed, err = d.claimLocked(ctx, mine, worker); err != nil {
 		return nil, err
 	}
 	for _, c := range claimed {
@@ -363,4 +380,27 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 		err = d.due.RefreshDue(ctx, suppliers, d.deps.Now())
 	}
 	return claimed, err
+}
+
+// claimLocked claims what the locked receivers want, or the own endpoint: first for those that catch up, as the last
+// look read them. One that began to meanwhile has its turn after the next look: RefreshDue leaves it due.
+func (d *Dispatcher) claimLocked(ctx context.Context, mine map[string]int, worker int64) ([]deliveries.Claimed, error) {
+	now, attempts, catchUp := d.deps.Now(), d.schedule.Attempts(), map[string]int{}
+	for _, r := range d.agenda.due {
+		if n := mine[r.Destination]; r.CatchingUp && n > 0 {
+			catchUp[r.Destination] = n
+		}
+	}
+	var first []deliveries.Claimed
+	if len(catchUp) > 0 {
+		var err error
+		if first, err = d.attempts.ClaimCatchingUp(ctx, catchUp, now, worker, attempts); err != nil {
+			return nil, err
+		}
+		for _, c := range first {
+			mine[c.Destination]--
+		}
+	}
+	claimed, err := d.attempts.Claim(ctx, mine, now, worker, attempts)
+	return append(first, claimed...), err
 }

@@ -28,6 +28,7 @@ const (
 	pollEvery      = time.Second     // while something that is due waits for its turn
 	pollIdle       = 5 * time.Second // while nothing is due: each renewal of the lease looks too
 	pollSoonest    = 10 * time.Millisecond
+	pollHeld       = 50 * time.Millisecond // while another transaction holds a receiver that is due
 	afterError     = time.Second
 	storeTimeout   = 15 * time.Second
 	defaultDrain   = 20 * time.Second
@@ -273,6 +274,11 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 		ended(dispatch.Report{Void: true})
 		return
 	}
+	if d.overtaken(ctx, j) {
+		ended(dispatch.Report{Void: true})
+		d.giveUp(j)
+		return
+	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
 	defer cancel()
 	call, end := d.deps.Trace(call, "webhook attempt", http.MethodPost, j.shownAddress, slog.String("delivery_id", j.ID),
@@ -289,6 +295,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	r.Ended, r.Measured = now, time.Now()
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
 	if j.Destination != deliveries.OwnEndpoint {
+		r.Address = receivers.AddressOf(j.target.URL)
 		d.Learn(ctx, r, streak)
 	}
 	if outcome.Status == deliveries.Pending {

@@ -2,6 +2,7 @@ package sending
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -91,11 +92,23 @@ func (s sightings) forget(others []int64) {
 	maps.DeleteFunc(s, func(id int64, _ sighting) bool { return !slices.Contains(others, id) })
 }
 
-// keepLease gets a lease and renews it until ctx ends, and takes over what workers hold whose leases ran out. got is
-// closed with the first lease. A beat that fails is repeated after the same pause: when the database is away for longer
-// than the lease lives nothing new is begun (worker returns 0), and attempts in flight wait in held for the next beat.
+// keepLease gets a lease and renews it until ctx ends. got is closed with the first lease. A beat that fails is repeated
+// after the same pause: when the database is away for longer than the lease lives nothing new is begun (worker returns
+// 0), and attempts in flight wait in held for the next beat.
+//
+// The renewals wait for nothing but their own row. Another goroutine acts on the latest of what they have read: that
+// changes rows which others may hold.
 func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
 	asking := context.WithoutCancel(ctx) // a renewal that has begun ends
+	looks := make(chan look, 1)
+	var acting sync.WaitGroup
+	acting.Go(func() {
+		for l := range looks {
+			d.takeOverAndRebalance(asking, l.members, l.judge)
+		}
+	})
+	defer acting.Wait()
+	defer close(looks)
 	// until then no other worker counts as dead: while the database was unavailable no lease could be renewed
 	var late time.Time
 	for first := true; ctx.Err() == nil; {
@@ -110,10 +123,23 @@ func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
 				close(got)
 				first = false
 			}
-			d.takeOverAndRebalance(asking, m, asked.After(late))
+			if m.due {
+				d.Wake()
+			}
+			select {
+			case <-looks: // the one before, which nothing has acted on yet
+			default:
+			}
+			looks <- look{m, asked.After(late)}
 		}
 		sleep(ctx, leaseRenew, d.beatNow)
 	}
+}
+
+// look is what a beat has read, and whether others may be judged dead by it.
+type look struct {
+	members members
+	judge   bool
 }
 
 // lastRenewal returns when the renewal was asked for that succeeded last.
@@ -157,6 +183,8 @@ func (d *owner) ask(ctx context.Context, worker int64) (members, error) {
 	if err != nil {
 		return members{}, err
 	}
+	d.seenMu.Lock()
+	defer d.seenMu.Unlock()
 	m, err := newMembers(rows, worker, now, d.seen)
 	if err == nil {
 		d.seen.forget(append(slices.Clone(m.live), m.dead...))
@@ -165,33 +193,31 @@ func (d *owner) ask(ctx context.Context, worker int64) (members, error) {
 }
 
 // takeOverAndRebalance takes over what dead workers held, when it may judge them, and brings this worker's shards to
-// what they are to be.
+// what they are to be. Neither waits for the other to succeed: the shards of a dead worker are served although some of
+// its attempts cannot be taken over yet.
 func (d *owner) takeOverAndRebalance(ctx context.Context, m members, judge bool) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if m.due {
-		d.Wake()
-	}
-	worker, err := d.lease.worker(), error(nil)
+	var failed []error
 	if judge {
-		err = d.takeOverAll(ctx, m.dead)
+		failed = append(failed, d.takeOverAll(ctx, m, m.dead))
 	}
-	if err == nil && worker != 0 {
+	worker := d.lease.worker()
+	if worker != m.worker {
+		worker = 0 // it lost its lease since
+	}
+	if worker != 0 {
 		if !judge {
 			m.live, m.stay = append(m.live, m.dead...), append(m.stay, m.dead...)
 		}
 		if d.leaving.Load() && slices.Contains(m.stay, worker) {
-			err = d.workers.leave(ctx, worker)
+			failed = append(failed, d.workers.leave(ctx, worker))
 			m.stay = slices.DeleteFunc(m.stay, func(id int64) bool { return id == worker })
 		}
+		failed = append(failed, d.rebalance(ctx, worker, m))
 	}
-	if err == nil && worker != 0 {
-		err = d.rebalance(ctx, worker, m)
-	}
-	if err == nil {
-		err = d.reclaimLost(ctx, worker, m, judge)
-	}
-	if err != nil {
+	failed = append(failed, d.reclaimLost(ctx, worker, m, judge))
+	if err := errors.Join(failed...); err != nil {
 		d.deps.Log.WarnContext(ctx, "look for the other workers failed", "error", err)
 	}
 }
@@ -208,29 +234,29 @@ func (d *owner) reclaimLost(ctx context.Context, worker int64, m members, judge 
 		err = d.reconcile(ctx, worker)
 	}
 	if err == nil && judge {
-		err = d.takeOverAll(ctx, slices.DeleteFunc(holders, func(id int64) bool { return slices.Contains(m.live, id) }))
+		lost := slices.DeleteFunc(holders, func(id int64) bool { return slices.Contains(m.live, id) })
+		err = d.takeOverAll(ctx, m, lost)
 	}
 	return err
 }
 
 // takeOverAll makes due what workers hold that live no more. Each is a transaction of its own; where one fails the next
 // beat goes on. All living workers do this at the same time, and one of them finds something to take over.
-func (d *owner) takeOverAll(ctx context.Context, dead []int64) error {
+func (d *owner) takeOverAll(ctx context.Context, m members, dead []int64) error {
+	var failed []error
 	for _, worker := range dead {
-		renewal := noRenewal // its row was gone, or it came after the last look: then it lives
-		if seen, known := d.seen[worker]; known {
-			renewal = seen.renewal
+		renewal, known := m.renewals[worker]
+		if !known {
+			renewal = noRenewal // its row was gone, or it came after the last look: then it lives
 		}
 		n, err := d.workers.takeOver(ctx, worker, renewal, d.deps.Now())
-		if err != nil {
-			return err
-		}
+		failed = append(failed, err)
 		if n > 0 {
 			d.deps.Log.WarnContext(ctx, "a worker is dead: its attempts count as interrupted", "worker", worker, "attempts", n)
 			d.Wake()
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // endLease releases the lease and makes attempts still begun under it due. Where the database is away the lease runs

@@ -34,8 +34,6 @@ type planned struct {
 	permit dispatch.Permit[job]
 }
 
-func (p planned) job() job { return job{Begun: p.Begun, target: p.target} }
-
 // Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one,
 // in the transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. First
 // attempts that this worker owns and has room for are begun with their deliveries, which saves a write, and sent after
@@ -45,6 +43,7 @@ func (p planned) job() job { return job{Begun: p.Begun, target: p.target} }
 // not, and either is right. Their failures and pauses are read within it. The statements come in the order of locks:
 // events, deliveries, and MarkDue for all chunks together as the last one.
 func (d *Dispatcher) Add(ctx context.Context, events []round.Outgoing) (before []round.Round, err error) {
+	looked := time.Now()
 	receivers, err := d.lookup.read(ctx, supplierIDs(events))
 	if err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func (d *Dispatcher) Add(ctx context.Context, events []round.Outgoing) (before [
 			}
 			drafts = d.plan(drafts, e, receivers[e.Round.SupplierID], worker, now)
 		}
-		if err := d.insert(ctx, drafts, known, due, now); err != nil {
+		if err := d.insert(ctx, drafts, known, due, now, looked); err != nil {
 			return nil, err
 		}
 	}
@@ -111,11 +110,11 @@ func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver re
 // committed. This worker holds them from before the COMMIT on, so that reconcile never takes them for forgotten. due
 // takes in to whom others have to wait.
 func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[string]deliveries.Standing,
-	due map[string]time.Time, now time.Time) error {
+	due map[string]time.Time, now, looked time.Time) error {
 	if len(drafts) == 0 {
 		return nil
 	}
-	began, waiting := time.Now(), map[string]time.Time{}
+	waiting := map[string]time.Time{}
 	rows := make([]deliveries.DraftDelivery, len(drafts))
 	for i := range drafts {
 		delivery := &drafts[i]
@@ -129,7 +128,7 @@ func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[str
 		}
 		rows[i] = delivery.DraftDelivery
 	}
-	d.deps.DB.AfterTx(ctx, func(end database.End) { d.transactionEnded(end, drafts, waiting, began) })
+	d.deps.DB.AfterTx(ctx, func(end database.End) { d.transactionEnded(end, drafts, waiting, looked) })
 	return d.attempts.InsertDeliveries(ctx, rows, now)
 }
 
@@ -141,32 +140,24 @@ func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 	if to != deliveries.OwnEndpoint && (known.Paused || known.Failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
 		return
 	}
-	destination := d.destination(delivery.job())
+	destination := d.destination(delivery.Destination, delivery.target)
 	destination.Failures = known.Failures
 	delivery.permit, delivery.IsBegun = d.scheduler.Admit(destination)
 }
 
 // transactionEnded sends what is begun and committed, and has what waits looked at. When the COMMIT got no answer
-// nothing is sent and nothing undone: reconcile finds what is stored. An attempt that a pause overtook is given back
-// (d): its insertion read the receiver before the pause, and the pause's wake-up came before the COMMIT.
+// nothing is sent and nothing undone: reconcile finds what is stored.
 func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waiting map[string]time.Time,
-	began time.Time) {
-	var back []job
+	looked time.Time) {
 	for _, delivery := range drafts {
 		switch {
 		case !delivery.IsBegun:
 		case end != database.Committed:
 			delivery.permit.Cancel()
 			d.release(delivery.ID)
-		case delivery.Destination != deliveries.OwnEndpoint && d.wakeUps.pausedSince(delivery.Destination, began):
-			delivery.permit.Cancel()
-			back = append(back, delivery.job())
 		default:
-			delivery.permit.Send(delivery.job())
+			delivery.permit.Send(job{Begun: delivery.Begun, target: delivery.target, looked: looked})
 		}
-	}
-	if len(back) > 0 {
-		go d.putBack(back)
 	}
 	if end == database.Committed && len(waiting) > 0 {
 		for destination := range waiting {
@@ -177,6 +168,37 @@ func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waitin
 			}
 		}
 	}
+}
+
+// pauseUnseen is how long after its last look at the receiver an attempt may be sent without another one: no call begins
+// later than a second after the answer to a pause.
+const pauseUnseen = 900 * time.Millisecond
+
+// overtaken reports whether the receiver was paused after the attempt was begun. A pause wakes the owner; of one whose
+// wake-up is lost the attempts hear that are so late, by asking.
+func (d *Dispatcher) overtaken(ctx context.Context, j job) bool {
+	switch {
+	case j.Destination == deliveries.OwnEndpoint:
+		return false
+	case !j.At.IsZero() && d.wakeUps.pausedSince(j.Destination, j.looked):
+		return true
+	case time.Since(j.looked) <= pauseUnseen:
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseLife)
+	defer cancel()
+	paused, err := d.due.Paused(ctx, []string{j.Destination})
+	return err != nil || len(paused) > 0
+}
+
+// giveUp leaves an attempt that is not sent to be due again: given back (d) when it was begun with its delivery, else
+// by reconcile (f), and then it counts as interrupted.
+func (d *Dispatcher) giveUp(j job) {
+	if j.At.IsZero() {
+		d.release(j.ID)
+		return
+	}
+	d.putBack([]job{j})
 }
 
 // putBack makes the deliveries of begun first attempts that this worker holds and will not send due at once, however
@@ -229,10 +251,10 @@ func unique(list []string) []string {
 	return slices.Compact(list)
 }
 
-// destination returns where a job goes, as the scheduler wants to know it.
-func (d *Dispatcher) destination(j job) dispatch.Destination {
-	if j.Destination == deliveries.OwnEndpoint {
+// destination returns where a call goes, as the scheduler wants to know it.
+func (d *Dispatcher) destination(to string, target receivers.Receiver) dispatch.Destination {
+	if to == deliveries.OwnEndpoint {
 		return dispatch.Destination{Name: deliveries.OwnEndpoint}
 	}
-	return dispatch.Destination{Name: j.Destination, Limit: max(j.target.Concurrency, 1)}
+	return dispatch.Destination{Name: to, Limit: max(target.Concurrency, 1)}
 }

@@ -22,8 +22,9 @@ type owner struct {
 	ownership ownership
 	leaving   atomic.Bool // it takes no shards any more
 	wakeUps   wakeUps
-	seen      sightings // of keepLease alone, like what follows
-	reclaimed time.Time
+	seenMu    sync.Mutex
+	seen      sightings
+	reclaimed time.Time // of takeOverAndRebalance alone
 
 	heldMu sync.Mutex
 	held   map[string]int // attempts that this worker has begun and not ended, by delivery

@@ -37,6 +37,11 @@ func TestPlans_of_a_young_table_read_what_is_due_and_nothing_else(t *testing.T) 
 				if read := s.rowsRead(ctx, t) - before; read > 40 {
 					t.Errorf("%d rows were read", read)
 				}
+				before = s.rowsRead(ctx, t)
+				s.catchUp(ctx, t, now)
+				if read := s.rowsRead(ctx, t) - before; read > 20 {
+					t.Errorf("%d rows were read after a resume", read)
+				}
 				return nil
 			})
 			if err != nil {
@@ -83,6 +88,18 @@ func (s *young) walk(ctx context.Context, t *testing.T, now time.Time, due int) 
 	}
 	if err := deliveries.NewAttemptStore(s.DB).PutBack(ctx, jobs, now); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// catchUp takes two of what waits for a receiver that is resumed.
+func (s *young) catchUp(ctx context.Context, t *testing.T, now time.Time) {
+	t.Helper()
+	if err := deliveries.NewDueStore(s.DB).CatchUp(ctx, []string{"acme"}, now); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := deliveries.NewAttemptStore(s.DB).ClaimCatchingUp(ctx, map[string]int{"acme": 2}, now, 5, 9)
+	if err != nil || len(claimed) != 2 {
+		t.Fatalf("%d deliveries: %v", len(claimed), err)
 	}
 }
 

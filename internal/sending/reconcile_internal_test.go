@@ -88,7 +88,7 @@ func TestAttempt_is_held_in_memory_before_its_COMMIT_and_not_after_a_rollback(t 
 		delivery.Round.SupplierID = "acme"
 		undo := errors.New("undo")
 		err := db.InTx(t.Context(), "test", func(ctx context.Context) error {
-			if err := d.insert(ctx, []planned{delivery}, nil, map[string]time.Time{}, time.Now()); err != nil {
+			if err := d.insert(ctx, []planned{delivery}, nil, map[string]time.Time{}, time.Now(), time.Now()); err != nil {
 				return err
 			}
 			if d.held["msg_1000a"] != 1 {

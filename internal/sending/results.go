@@ -3,12 +3,12 @@ package sending
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 // This is step e of the states (package deliveries): the call was made, and its result is written down. Until then the
@@ -59,6 +59,9 @@ func (d *Dispatcher) flushResults(_ context.Context, results []deliveries.Result
 		return make([]struct{}, len(results)), err
 	}
 	err := d.deps.DB.InTx(ctx, "write results", func(ctx context.Context) error {
+		if err := d.judgeGone(ctx, results, now); err != nil {
+			return err
+		}
 		written, err := d.attempts.Finish(ctx, results, now)
 		if err != nil {
 			return err
@@ -66,6 +69,31 @@ func (d *Dispatcher) flushResults(_ context.Context, results []deliveries.Result
 		return d.follow(ctx, results, written, now)
 	})
 	return make([]struct{}, len(results)), err
+}
+
+// judgeGone makes a 410 of an address that the receiver has no longer a failed attempt like any other. It is looked at
+// before the deliveries are locked, as the order of locks has it; PauseReceiver looks once more.
+func (d *Dispatcher) judgeGone(ctx context.Context, results []deliveries.Result, now time.Time) error {
+	var gone []string
+	for _, r := range results {
+		if r.Gone() {
+			gone = append(gone, r.Destination)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	addresses, err := d.Addresses(ctx, gone)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if has := addresses[r.Destination]; r.Gone() && has != 0 && has != r.Address {
+			results[i].Outcome = d.schedule.Again(r.Series, "", now, rand.Float64())
+			d.agenda.expect(results[i].Outcome.Next)
+		}
+	}
+	return nil
 }
 
 // follow stores what the ends of attempts mean beyond their deliveries: requests that are lost, receivers that are due
@@ -93,7 +121,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, wr
 		}
 	}
 	for _, r := range gone {
-		if err := d.PauseReceiver(ctx, r.Destination, receivers.PausedByService, r.Reason()); err != nil {
+		if err := d.PauseGone(ctx, r); err != nil {
 			return err
 		}
 		d.announce(true, r.Destination)

@@ -37,7 +37,8 @@ const (
 type job struct {
 	deliveries.Begun
 	target receivers.Receiver
-	test   bool // a call that no row keeps
+	looked time.Time // since when a pause may have come that this worker did not see; monotonic
+	test   bool      // a call that no row keeps
 }
 
 // sender makes one HTTP call for one attempt. It never retries by itself: every call is an attempt on record. It has a

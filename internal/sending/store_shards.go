@@ -12,12 +12,15 @@ import (
 
 // members is who lives, who died, who owns which shard, and what that means to the worker that asked.
 type members struct {
-	held   bool // the worker had its lease, which is renewed
-	due    bool // something waits for it
+	worker int64 // that asked
+	held   bool  // the worker had its lease, which is renewed
+	due    bool  // something waits for it
 	live   []int64
 	stay   []int64 // those who live and do not stop
 	dead   []int64 // they renewed their leases no more
-	owners []int64 // of each shard
+	// of the dead, what their rows said: one that renews its lease after all is not taken over from
+	renewals map[int64]int64
+	owners   []int64 // of each shard
 }
 
 // kinds of a beat's rows.
@@ -69,6 +72,7 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 // not in the statement: no clock of another machine is part of it.
 func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (m members, err error) {
 	read := time.Now()
+	m.worker, m.renewals = worker, map[int64]int64{}
 	for _, r := range rows {
 		switch r.kind {
 		case rowShards:
@@ -94,6 +98,7 @@ func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (
 func (m *members) add(r memberRow, dead bool) {
 	if dead {
 		m.dead = append(m.dead, r.id)
+		m.renewals[r.id] = r.value
 		return
 	}
 	m.live = append(m.live, r.id)

@@ -40,20 +40,21 @@ const (
 // takeOver ends the worker's lease unless it was renewed since the given renewal, makes its attempts due again and
 // returns how many they were. The worker finds its lease gone, and each of its results names it.
 //
-// It is f, in the transaction "take over a dead worker's attempts". Several workers may do it at the same time: the
-// first locks the row of the lease, and attempts it made due have no worker any more for the second. Its shards are not
-// touched: their owner has no lease now, so rebalance takes them.
+// It is f. The lease ends by a statement of its own, so that the worker's shards are free whatever happens to its
+// attempts: their owner has no lease now, and rebalance takes them. Several workers may do this at the same time:
+// attempts that one made due have no worker any more for the second. An attempt that is not free is left to the next
+// look, like all of a transaction that failed: its worker has no lease (reclaimLost).
 func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now time.Time) (n int64, err error) {
+	_, err = s.DB.SQL(ctx).ExecContext(ctx, `DELETE FROM workers
+		WHERE id = $1 AND (alive_until = $2 OR CAST($2 AS bigint) = -1)`, worker, renewal)
+	if err != nil {
+		return 0, fmt.Errorf("end a worker's lease: %w", database.Translate(err))
+	}
 	err = s.DB.InTx(ctx, "take over a dead worker's attempts", func(ctx context.Context) error {
-		_, err := s.DB.SQL(ctx).ExecContext(ctx, `DELETE FROM workers
-			WHERE id = $1 AND (alive_until = $2 OR CAST($2 AS bigint) = -1)`, worker, renewal)
-		if err != nil {
-			return database.Translate(err)
-		}
 		destinations, err := database.Column[string](ctx, s.DB.SQL(ctx),
 			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1, updated_at = $1
-			WHERE worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2) RETURNING destination`,
-			now.UnixMicro(), worker)
+			WHERE `+s.Free("webhook_deliveries", "id", `worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2)`)+`
+			RETURNING destination`, now.UnixMicro(), worker)
 		if err != nil {
 			return err
 		}

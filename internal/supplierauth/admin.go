@@ -76,8 +76,14 @@ func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierP
 	}
 	var supplier Supplier
 	err := s.change(ctx, "update supplier", id, func(ctx context.Context, changed *Supplier, _ time.Time) error {
+		before := changed.WebhookURL
 		patch.apply(changed)
 		supplier = *changed
+		if supplier.WebhookURL != before {
+			if err := s.moved(ctx, id, supplier.WebhookURL); err != nil {
+				return err
+			}
+		}
 		return s.callable(ctx, id)
 	})
 	if err != nil {

@@ -86,18 +86,21 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	if fault := s.ownURLFault(url); fault != "" {
 		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", fault))
 	}
-	var found bool
-	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) (err error) {
-		if found, err = s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now()); err != nil {
+	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) error {
+		found, changed, err := s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now())
+		if err == nil && !found {
+			err = errs.New(errs.NotFound, "There is no supplier with this id.")
+		}
+		if err == nil && changed {
+			err = s.moved(ctx, supplierID, storedURL(url))
+		}
+		if err != nil {
 			return err
 		}
 		return s.callable(ctx, supplierID)
 	})
 	if err != nil {
 		return fmt.Errorf("set webhook address: %w", err)
-	}
-	if !found {
-		return errs.New(errs.NotFound, "There is no supplier with this id.")
 	}
 	logctx.Note(ctx, hostOf(url))
 	return nil

@@ -356,13 +356,22 @@ func (s *Service) flushRotations(_ context.Context, items []rotation) ([]outcome
 		return nil, err
 	}
 	results := make([]outcome, len(items))
+	var left groupcommit.Undecided
 	for i, r := range items {
-		if g := grants[string(r.next.secretHash())]; g != nil {
-			results[i] = outcome{grant: g}
-			continue
+		g := grants[string(r.next.secretHash())]
+		switch {
+		case g != nil:
+		case len(items) > 1:
+			left = append(left, i)
+		default:
+			if g, err = s.store.rotateOne(ctx, r, now); errs.IsPassing(err) {
+				return nil, err
+			}
 		}
-		g, err := s.store.rotateOne(ctx, r, now)
 		results[i] = outcome{g, err}
+	}
+	if len(left) > 0 {
+		return results, left
 	}
 	return results, nil
 }

@@ -97,11 +97,18 @@ func (s store) touchSupplier(ctx context.Context, id string, now time.Time) (fou
 	return n > 0, err
 }
 
-// setWebhookURL writes nothing else of the supplier: the api may not.
-func (s store) setWebhookURL(ctx context.Context, supplierID, url string, now time.Time) (found bool, err error) {
-	n, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET webhook_url = $1, updated_at = $2 WHERE id = $3`,
+// setWebhookURL writes nothing else of the supplier: the api may not. One change waits for the other.
+func (s store) setWebhookURL(ctx context.Context, supplierID, url string, now time.Time) (found, changed bool,
+	err error) {
+	var before string
+	found, err = database.One(ctx, s.db.SQL(ctx), `SELECT webhook_url FROM suppliers WHERE id = $1`+
+		s.db.RowLock(` FOR NO KEY UPDATE`), []any{supplierID}, &before)
+	if err != nil || !found {
+		return found, false, err
+	}
+	_, err = database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET webhook_url = $1, updated_at = $2 WHERE id = $3`,
 		url, now.UnixMicro(), supplierID)
-	return n > 0, err
+	return true, before != url, err
 }
 
 // secrets returns those that sign now, the newest first.

@@ -32,7 +32,9 @@ type Deps struct {
 	// that a supplier may send to this process with its tokens or its key; 0: any number
 	RequestsPerSecond int
 	// called in each transaction that may make a supplier's receiver callable; nil: nothing waits for it
-	Callable            func(ctx context.Context, supplierID string) error
+	Callable func(ctx context.Context, supplierID string) error
+	// called in each transaction that changes a receiver's address, before Callable; nil: nothing is known of it
+	Moved               func(ctx context.Context, supplierID, url string) error
 	ReceiverConcurrency int                   // calls that a receiver without a limit of its own takes at once
 	Registerer          prometheus.Registerer // nil: the counter is not exported
 }
@@ -47,6 +49,7 @@ type Service struct {
 	limiter      *limiter
 	allowPrivate bool
 	callable     func(ctx context.Context, supplierID string) error
+	moved        func(ctx context.Context, supplierID, url string) error
 
 	receiverConcurrency int
 	ended               *prometheus.CounterVec
@@ -89,9 +92,12 @@ func New(d Deps) (*Service, error) {
 	if d.Callable == nil {
 		d.Callable = func(context.Context, string) error { return nil }
 	}
+	if d.Moved == nil {
+		d.Moved = func(context.Context, string, string) error { return nil }
+	}
 	s := &Service{
 		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter,
-		allowPrivate: d.AllowPrivateWebhooks, callable: d.Callable, receiverConcurrency: d.ReceiverConcurrency, ended: ended,
+		allowPrivate: d.AllowPrivateWebhooks, callable: d.Callable, moved: d.Moved, receiverConcurrency: d.ReceiverConcurrency, ended: ended,
 	}
 	s.startCommits()
 	return s, nil

@@ -3,7 +3,6 @@ package tracker
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -184,40 +183,6 @@ func validateViews(views []string) []errs.Violation {
 		}
 	}
 	return violations
-}
-
-// lackingViews returns the views that are there and lack columns of a record. A view that only cannot be read is
-// left to the listing: the api may have rights that this process does not have.
-func (s *Service) lackingViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
-	if len(validateViews(views)) > 0 {
-		return nil, nil
-	}
-	for i, view := range views {
-		_, err := s.lookUp(ctx, view)
-		lacking, isLacking := errors.AsType[*lackingColumns](err)
-		switch {
-		case isLacking:
-			violations = append(violations, errs.At(fmt.Sprintf("/views/%d", i), lacking.Error()))
-		case errs.KindOf(err) == errs.Unavailable:
-			return nil, fmt.Errorf("look at view: %w", err)
-		}
-	}
-	return violations, nil
-}
-
-// ViewNotes returns of granted views why they cannot be listed now, one line each. It is no error: a view may be made
-// later, and the api may have rights that this process does not have.
-func (s *Service) ViewNotes(ctx context.Context, views []string) (notes []string) {
-	for _, view := range views {
-		switch _, err := s.lookUp(ctx, view); {
-		case errors.Is(err, errNoView):
-			notes = append(notes, fmt.Sprintf("there is no view %s (a table is none): its listings answer 403 until there is",
-				view))
-		case err != nil:
-			notes = append(notes, err.Error())
-		}
-	}
-	return notes
 }
 
 // inCatalogue reports whether the name is one of the engines' own relations.

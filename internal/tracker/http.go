@@ -17,6 +17,9 @@ func (s *Service) List(c *gin.Context) error { return s.answer(c, s.list) }
 // Snapshot handles GET /watch/devices/trackers/snapshot.
 func (s *Service) Snapshot(c *gin.Context) error { return s.answer(c, s.snapshot) }
 
+// recordBytes is what a record of a page holds: as text, and once more while it is put into its place.
+const recordBytes = 3 << 10
+
 // answer reads a page and writes it. The client that it remembers may be out of date: the page is then read once
 // more with what is known now.
 func (s *Service) answer(c *gin.Context, read func(context.Context, Client, query) (listing, error)) error {
@@ -27,6 +30,10 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 		if refused := s.refusal(ctx, who); refused != nil {
 			return refused
 		}
+		return err
+	}
+	httpapi.Known(c, who.client.ID)
+	if err := httpapi.Hold(c, int64(q.page.size)*recordBytes); err != nil {
 		return err
 	}
 	l, err := read(ctx, who.client, q)

@@ -2,7 +2,6 @@ package tracker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -97,7 +96,7 @@ func (s *Service) refusal(ctx context.Context, who caller) error {
 	if len(client.Views) == 0 {
 		return noViews()
 	}
-	if _, err := s.lookUp(ctx, client.Views[0]); errors.Is(err, errNoView) {
+	if err := s.probe(ctx, client.Views[0]); gone(err) {
 		return noViews()
 	}
 	return nil

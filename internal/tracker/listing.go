@@ -62,7 +62,7 @@ func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) 
 		if r.counted() {
 			return s.countedList(ctx, c, r, key, q)
 		}
-		return s.foreignList(ctx, c, r, key, q)
+		return s.uncounted(ctx, c, r, func(v view) (listing, error) { return v.list(ctx, key, q) })
 	})
 }
 
@@ -75,12 +75,8 @@ func (s *Service) read(ctx context.Context, c Client,
 	lookedAgain := false
 	for moved := 0; ; {
 		r, err := s.resolve(ctx, c.Views[0])
-		if errors.Is(err, errNoView) {
-			s.deps.Log.WarnContext(ctx, "a granted view does not exist", "client", c.ID, "view", c.Views[0])
-			return listing{}, noViews()
-		}
 		if err != nil {
-			return listing{}, fmt.Errorf("look at the view of %s: %w", c.ID, err)
+			return listing{}, s.unread(ctx, c, err)
 		}
 		l, err := page(ctx, r)
 		switch {
@@ -90,11 +86,11 @@ func (s *Service) read(ctx context.Context, c Client,
 			return listing{}, err
 		case errors.Is(err, errMoved) && moved < mostMoves:
 			moved++
-		case !errors.Is(err, errMoved) && !lookedAgain:
+		case !errors.Is(err, errMoved) && !lookedAgain && !isSlow(err):
 			lookedAgain = true // the view may have been made again, or dropped
 			s.relations.Remove(c.Views[0])
 		default:
-			return listing{}, fmt.Errorf("list view %s of %s: %w", c.Views[0], c.ID, err)
+			return listing{}, s.unread(ctx, c, err)
 		}
 	}
 }
@@ -179,7 +175,7 @@ func (r *relation) write(f form, g guard) string {
 	if f.fromEnd {
 		order = quote(columnLoadDate) + ", " + quote(columnID)
 	}
-	chosen := " FROM " + r.from + " WHERE " + g.condition(p) + quote(columnLoadDate) + compare + p.nextDay() + " AND " +
+	chosen := " FROM " + r.from + " WHERE " + g.condition(p) + quote(columnLoadDate) + compare + r.day(p.next()) + " AND " +
 		quote(columnID) + " <= " + p.next() +
 		" ORDER BY " + order + " LIMIT " + p.next() + " OFFSET " + p.next()
 	if !f.deferred {
@@ -247,66 +243,6 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 	return found, nil
 }
 
-// foreignList counts and skips as the database can.
-func (s *Service) foreignList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
-	st, err := s.openCursor(ctx, c, r, key, q.page.number == 1,
-		func(ctx context.Context, _ state) (state, error) { return s.foreignState(ctx, r) })
-	if err != nil {
-		return listing{}, err
-	}
-	p := newParameters(r)
-	var conditions []string
-	if st.maxID != noID {
-		conditions = append(conditions, quote(columnID)+" <= "+p.bind(st.maxID))
-	}
-	if q.day != "" {
-		conditions = append(conditions, p.on(columnLoadDate, q.day))
-	}
-	where := ""
-	if len(conditions) > 0 {
-		where = " WHERE " + strings.Join(conditions, " AND ")
-	}
-	var total int64
-	err = s.rows.Select(ctx, "SELECT count(*) FROM "+r.from+where,
-		func(row [][]byte) error { return scanInts(row, &total) }, p.args...)
-	if err != nil {
-		return listing{}, fmt.Errorf("count the view's rows: %w", err)
-	}
-	l := s.newListing(total, q.page)
-	if q.page.offset() >= l.total {
-		return l, nil
-	}
-	statement := "SELECT " + r.plain + " FROM " + r.from + where + " ORDER BY " + r.latest(columnLoadDate) + ", " +
-		r.latest(columnID) +
-		" LIMIT " + p.bind(int64(q.page.size)) + " OFFSET " + p.bind(q.page.offset())
-	err = s.rows.Select(ctx, statement, func(row [][]byte) error {
-		l.add(s.encoder, row)
-		return nil
-	}, p.args...)
-	if err != nil {
-		return listing{}, fmt.Errorf("read page: %w", err)
-	}
-	return l, nil
-}
-
-// foreignState returns the largest id there is, when ids are integers: later rows are kept out of the pages after.
-func (s *Service) foreignState(ctx context.Context, r *relation) (state, error) {
-	st := state{maxID: noID}
-	if r.types[columnID] != otherClass {
-		return st, nil
-	}
-	err := s.rows.Select(ctx, "SELECT max("+quote(columnID)+") FROM "+r.from, func(row [][]byte) error {
-		if id, err := strconv.ParseInt(string(row[0]), 10, 64); err == nil {
-			st.maxID = id
-		}
-		return nil
-	})
-	if err != nil {
-		return state{}, fmt.Errorf("read the view's largest id: %w", err)
-	}
-	return st, nil
-}
-
 // add appends a record.
 func (l *listing) add(e encoder, row [][]byte) {
 	l.separate()
@@ -349,12 +285,12 @@ func (p *parameters) next() string {
 	return "$" + strconv.Itoa(p.n)
 }
 
-// nextDay returns the parameter of a load day of a view made here.
-func (p *parameters) nextDay() string {
-	if p.r.postgres() {
-		return p.next() + "::date"
+// day returns a parameter as a day of a view made here.
+func (r *relation) day(parameter string) string {
+	if r.postgres() {
+		return parameter + "::date"
 	}
-	return p.next()
+	return parameter
 }
 
 // bind is next for a parameter whose argument it keeps.

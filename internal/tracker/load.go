@@ -119,17 +119,17 @@ func fieldNames() []string {
 	return names
 }
 
-// column is a field's place in a row of a load, and its kind.
-type column struct {
-	place int
-	kind  kind
+// place is a field's place in a row of a load, and its kind.
+type place struct {
+	at   int
+	kind kind
 }
 
 // loadColumns returns the columns of a load by name: the client comes first, then the load date, then the fields.
-func loadColumns() map[string]column {
-	list := map[string]column{columnLoadDate: {1, dateField}}
+func loadColumns() map[string]place {
+	list := map[string]place{columnLoadDate: {1, dateField}}
 	for i, f := range fields() {
-		list[f.name] = column{i + 2, f.kind}
+		list[f.name] = place{i + 2, f.kind}
 	}
 	return list
 }

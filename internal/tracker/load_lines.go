@@ -31,7 +31,7 @@ type lines struct {
 	prefix []byte
 	row    [][]byte
 	faults []errs.Violation
-	known  map[string]column
+	known  map[string]place
 }
 
 // newLines finds out the file's format by its first character.
@@ -107,7 +107,7 @@ func (l *lines) set(name string, text []byte) {
 		l.fault(name, detail)
 		return
 	}
-	l.row[c.place] = value
+	l.row[c.at] = value
 }
 
 // checkRow holds what the listings rely on.
@@ -120,8 +120,8 @@ func (l *lines) checkRow() {
 		}
 		return false
 	}
-	loaded, ping := l.row[1], l.row[l.known[columnPingDate].place]
-	switch imei := l.row[l.known[columnDevice].place]; {
+	loaded, ping := l.row[1], l.row[l.known[columnPingDate].at]
+	switch imei := l.row[l.known[columnDevice].at]; {
 	case faulty(columnDevice):
 	case imei == nil:
 		l.fault(columnDevice, "is required")

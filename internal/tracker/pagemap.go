@@ -20,7 +20,7 @@ const (
 	mapsShare   = 8        // of the memory limit they hold one part in so many
 	entryBytes  = 320      // of a map with nothing in it: its key, its struct and its places in the list and the index
 	dayBytes    = 48       // of a day's count with its text
-	winnerBytes = 24       // of a winner without its id's text
+	winnerBytes = 16
 )
 
 // mapKey names what a map says something about. It never changes: rows up to maxID of one generation are what they are.
@@ -85,8 +85,7 @@ func newDays(counts []dayCount) days {
 
 // winner is the row of a device in a snapshot.
 type winner struct {
-	device int64
-	id     string
+	device, id int64
 }
 
 // pageMaps remembers days and winners by what they were read from, the least used are forgotten.
@@ -139,10 +138,6 @@ func (p *pageMaps) put(key mapKey, m *pageMap) {
 
 // size returns about how many bytes the map and its key hold.
 func size(key mapKey, m *pageMap) int {
-	n := entryBytes + len(key.view) + len(key.listing) + len(key.day) + len(m.day) + cap(m.days)*dayBytes +
+	return entryBytes + len(key.view) + len(key.listing) + len(key.day) + len(m.day) + cap(m.days)*dayBytes +
 		cap(m.winners)*winnerBytes
-	for _, w := range m.winners {
-		n += max(len(w.id)+7, 8) &^ 7 // as Go's allocator rounds small texts
-	}
-	return n
 }

@@ -12,7 +12,7 @@ func fill(p *pageMaps, winners int) {
 	for put, i := 0, 0; put < 2*p.bound; i++ {
 		m := &pageMap{winners: make([]winner, winners), day: "2026-11-22"}
 		for j := range m.winners {
-			m.winners[j] = winner{int64(j), strconv.Itoa(1_000_000 + i*winners + j)}
+			m.winners[j] = winner{int64(j), int64(1_000_000 + i*winners + j)}
 		}
 		key := mapKey{view: "tracker_client_1", state: state{generation: 1, maxID: int64(i)}, listing: "snapshot"}
 		p.put(key, m)

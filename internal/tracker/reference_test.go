@@ -44,7 +44,7 @@ type fleet struct {
 
 func newService(tb testing.TB, db *database.DB) *tracker.Service {
 	tb.Helper()
-	s, err := tracker.New(tracker.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	s, err := tracker.New(tracker.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Serving: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// A granted view may be one that was made here, over tracker_records, or any view of the operator's with the fifty
-// columns. The service remembers of each for a minute its real name, the types of its columns, and whose
-// records it shows. A view that lacks a column, or cannot be read, is refused here with what is wrong, before a
-// listing trips over it.
+// A granted view may be one that was made here, over tracker_records, or any view with the columns of a record. Its real
+// name, the types of its columns, who owns it and whose records it shows are in the catalogue, which the service's own
+// login reads: that runs nothing of the view. Those of a view that was made here are remembered for a minute.
 
 // errNoView says that a granted name is not, or is no longer, the name of a view.
 var errNoView = errors.New("there is no such view")
@@ -31,53 +30,78 @@ func (l *lackingColumns) Error() string {
 	return fmt.Sprintf("the view %s lacks the columns %s", l.view, strings.Join(l.columns, ", "))
 }
 
-// relation is a view that was looked at: its name as SQL and how its key columns compare.
+// relation is a view that was looked at: its name as SQL and how its columns compare.
 type relation struct {
-	granted string           // the name in the grant
-	from    string           // quoted
-	engine  database.Engine  //
-	types   map[string]class // of the columns that listings are chosen and ordered by
-	owner   int64            // number of the client whose records these are, when the view was made here; else 0
-	plain   string           // a record's fields
-	joined  string           // the same as r's
+	granted string            // the name in the grant
+	from    string            // quoted
+	schema  string            // PostgreSQL: quoted
+	engine  database.Engine   //
+	types   map[string]column // empty on SQLite, whose columns have no type of their own
+	owner   int64             // number of the client whose records these are, when the view was made here; else 0
+	role    string            // PostgreSQL: who owns the view, when that is not the owner of the service's own tables
+	plain   string            // a record's fields
+	joined  string            // the same as r's
 	seen    time.Time
 
 	statements sync.Map // of list pages: form → text
 }
 
-// class is how a column compares.
+// column is what a view's column is to PostgreSQL.
+type column struct {
+	kind     string // the type's name, a domain's that of what it is made of
+	collated bool   // it is compared by a collation
+}
+
+// class is how a column is compared with a day.
 type class int
 
 const (
-	textClass  class = iota // as text, byte by byte
-	dateClass               // PostgreSQL's date
+	dateClass  class = iota // PostgreSQL's date
 	stampClass              // PostgreSQL's timestamps
-	otherClass              // by its own type
+	otherClass              // by its text
 )
+
+// class returns how the column is compared with a day.
+func (c column) class() class {
+	switch c.kind {
+	case "date":
+		return dateClass
+	case "timestamp", "timestamptz":
+		return stampClass
+	default:
+		return otherClass
+	}
+}
+
+// integer reports whether the column holds integers.
+func (c column) integer() bool { return c.kind == "int2" || c.kind == "int4" || c.kind == "int8" }
 
 // counted reports whether the database keeps counters of the view's rows.
 func (r *relation) counted() bool { return r.owner != 0 }
 
+// others reports whether a role that is not the service's own owns the view, and with it the code that it runs.
+func (r *relation) others() bool { return r.role != "" }
+
 // postgres reports whether the relation is in PostgreSQL.
 func (r *relation) postgres() bool { return r.engine == database.Postgres }
 
-// resolve looks the view up, or remembers it for a minute. Errors: errNoView, a missing column, a missing right.
+// resolve looks the view up; one that was made here is remembered for a minute. Errors: errNoView, lackingColumns.
 func (s *Service) resolve(ctx context.Context, granted string) (*relation, error) {
 	if known, ok := s.relations.Get(granted); ok && time.Since(known.seen) < relationTrust {
 		return known, nil
 	}
 	found, err := s.lookUp(ctx, granted)
-	if err != nil {
+	if err != nil || !found.counted() {
 		s.relations.Remove(granted)
-		return nil, err
+		return found, err
 	}
 	s.relations.Add(granted, found)
 	return found, nil
 }
 
-// lookUp finds the view and what there is to know of it, and tries to read it.
-func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
-	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]class{}, plain: fieldList(""),
+// lookUp finds the view in the catalogue, with what there is to know of it.
+func (s *views) lookUp(ctx context.Context, granted string) (*relation, error) {
+	r := &relation{granted: granted, engine: s.db.Engine(), types: map[string]column{}, plain: fieldList(""),
 		joined: fieldList("r."), seen: time.Now()}
 	look := r.lookUpSQLite
 	if r.postgres() {
@@ -96,54 +120,48 @@ func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error)
 	if len(missing) > 0 {
 		return nil, &lackingColumns{granted, missing}
 	}
-	// A view that cannot be read is found here, not by a listing.
-	probe := "SELECT " + strings.Join(r.quoted(columns()), ", ") + " FROM " + r.from + " LIMIT 0"
-	if err := s.rows.Select(ctx, probe, func([][]byte) error { return nil }); err != nil {
-		return nil, fmt.Errorf("the view %s cannot be read: %w", granted, err)
-	}
 	return r, nil
 }
 
 // lookUpPostgres reads the view's columns and types. It is one that was made here if the text that was noted of it
-// then is still its text.
+// then is still its text. Names are looked up as data: a name in a schema that this login may not use is found, too.
 func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (present []string, err error) {
+	parts := identifiers(r.granted)
+	schema, name := "", parts[0]
+	if len(parts) > 1 {
+		schema, name = parts[0], parts[1]
+	}
 	err = rows.Select(ctx, `SELECT c.relkind::text, format('%I.%I', n.nspname, c.relname), a.attname::text,
-			(CASE WHEN t.typbasetype <> 0 THEN b.typname ELSE t.typname END)::text, coalesce(v.client_number, 0)
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			(CASE WHEN t.typbasetype <> 0 THEN b.typname ELSE t.typname END)::text, a.attcollation <> 0,
+			coalesce(v.client_number, 0), CASE WHEN c.relowner <> own.relowner THEN pg_get_userbyid(c.relowner)::text END,
+			format('%I', n.nspname)
+		FROM (SELECT found.oid FROM pg_class found JOIN pg_namespace ON pg_namespace.oid = found.relnamespace
+				JOIN unnest(CASE WHEN $1 = '' THEN current_schemas(false) ELSE ARRAY[$1::name] END)
+					WITH ORDINALITY AS path (schema, place) ON path.schema = nspname
+				WHERE found.relname = $2 ORDER BY path.place LIMIT 1) AS named
+		JOIN pg_class c ON c.oid = named.oid JOIN pg_namespace n ON n.oid = c.relnamespace
 		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype
-		LEFT JOIN tracker_views v ON c.oid = to_regclass(v.name) AND v.definition = pg_get_viewdef(c.oid)
-		WHERE c.oid = to_regclass($1)`, func(row [][]byte) error {
-		if kind := string(row[0]); kind != "v" && kind != "m" { // a table is not a view, least of all one of our own
-			return errNoView
-		}
-		column := string(row[2])
-		present = append(present, column)
-		r.from, r.types[column] = string(row[1]), classOf(string(row[3]))
-		_, err := fmt.Sscan(string(row[4]), &r.owner)
-		return err
-	}, quotedName(r.granted))
+		JOIN pg_class own ON own.oid = to_regclass('tracker_views')
+		LEFT JOIN tracker_views v ON c.oid = to_regclass(v.name) AND v.definition = pg_get_viewdef(c.oid)`,
+		func(row [][]byte) error {
+			if kind := string(row[0]); kind != "v" && kind != "m" { // a table is not a view, least of all one of our own
+				return errNoView
+			}
+			name := string(row[2])
+			present = append(present, name)
+			r.from, r.role, r.schema = string(row[1]), string(row[6]), string(row[7])
+			r.types[name] = column{kind: string(row[3]), collated: string(row[4]) == "t"}
+			_, err := fmt.Sscan(string(row[5]), &r.owner)
+			return err
+		}, schema, name)
 	if err == nil && len(present) == 0 {
 		err = errNoView
 	}
 	return present, err
 }
 
-// classOf returns how a column of that type is compared with a day.
-func classOf(typeName string) class {
-	switch typeName {
-	case "date":
-		return dateClass
-	case "timestamp", "timestamptz":
-		return stampClass
-	case "text", "varchar", "bpchar", "name":
-		return textClass
-	default:
-		return otherClass
-	}
-}
-
-// lookUpSQLite is lookUpPostgres on SQLite, whose columns have no type of their own.
+// lookUpSQLite is lookUpPostgres on SQLite.
 func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (present []string, err error) {
 	r.from = quote(r.granted)
 	err = rows.Select(ctx, `SELECT coalesce(v.client_number, 0) FROM sqlite_master m
@@ -166,42 +184,48 @@ func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (prese
 	if err != nil {
 		return nil, fmt.Errorf("the view %s cannot be read: %w", r.granted, err)
 	}
-	r.types[columnID] = otherClass
 	return present, nil
-}
-
-// quotedName returns the granted name as an SQL identifier, with its schema if it names one.
-func quotedName(granted string) string {
-	parts := identifiers(granted)
-	for i, part := range parts {
-		parts[i] = quote(part)
-	}
-	return strings.Join(parts, ".")
 }
 
 // quote returns a name as an SQL identifier.
 func quote(identifier string) string { return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"` }
 
-// quoted returns columns as identifiers of a statement.
-func (r *relation) quoted(columns []string) []string {
-	list := make([]string, len(columns))
-	for i, column := range columns {
-		list[i] = quote(column)
-	}
-	return list
-}
-
 // latest returns a column as it compares in an ORDER BY, latest first, nulls last. Of views made here it is what their
 // index says.
 func (r *relation) latest(column string) string {
-	expression := quote(column)
-	if r.postgres() && r.types[column] == textClass {
-		expression += ` COLLATE "C"`
-	}
 	if r.counted() && (column == columnID || column == columnLoadDate) {
-		return expression + " DESC" // never null
+		return quote(column) + " DESC" // never null
 	}
-	return expression + " DESC NULLS LAST"
+	return r.compared(column) + " DESC NULLS LAST"
+}
+
+// compared returns a column as it compares: texts byte by byte, whatever collation they have.
+func (r *relation) compared(column string) string {
+	switch {
+	case r.counted():
+		return quote(column)
+	case !r.postgres():
+		return quote(column) + " COLLATE BINARY"
+	case r.types[column].collated:
+		return quote(column) + ` COLLATE "C"`
+	default:
+		return quote(column)
+	}
+}
+
+// tied returns the fields of a record as an ORDER BY has them last: rows that it leaves in no order look alike. Types
+// whose equal values may look different, or that have no order, compare as texts.
+func (r *relation) tied() string {
+	list := make([]string, 0, len(fields()))
+	for _, f := range fields() {
+		switch r.types[f.name].kind {
+		case "bool", "int2", "int4", "int8", "date", "time", "timestamp", "timestamptz", "uuid", "text", "varchar", "":
+			list = append(list, r.compared(f.name))
+		default:
+			list = append(list, quote(f.name)+`::text COLLATE "C"`)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // on returns the condition that a column's date is the day of the parameter, given as the engine's place for it and, on
@@ -211,9 +235,9 @@ func (r *relation) on(column, day, after string) string {
 	switch {
 	case !r.postgres():
 		return fmt.Sprintf("(%s >= %s AND %s < %s)", c, day, c, after)
-	case r.types[column] == dateClass:
+	case r.types[column].class() == dateClass:
 		return fmt.Sprintf("%s = %s::date", c, day)
-	case r.types[column] == stampClass:
+	case r.types[column].class() == stampClass:
 		return fmt.Sprintf("(%s >= %s::date AND %s < %s::date + 1)", c, day, c, day)
 	default:
 		return fmt.Sprintf("left(%s::text, 10) = %s::text", c, day)
@@ -230,9 +254,9 @@ func (r *relation) lastPing(where string) string {
 	case !r.postgres():
 		condition = c + " GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'"
 		value = "substr(max(" + c + "), 1, 10)"
-	case r.types[columnPingDate] == stampClass:
+	case r.types[columnPingDate].class() == stampClass:
 		value = "max(" + c + ")::date"
-	case r.types[columnPingDate] != dateClass:
+	case r.types[columnPingDate].class() != dateClass:
 		condition = c + `::text ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}'`
 		value = "left(max(" + c + `::text COLLATE "C"), 10)`
 	}

@@ -1,11 +1,8 @@
 package tracker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -19,6 +16,9 @@ const listSnapshot = "snapshot"
 func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, error) {
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
 		key := pinKey{c.number, listSnapshot, q.day, q.page.size}
+		if !r.counted() {
+			return s.uncounted(ctx, c, r, func(v view) (listing, error) { return v.snapshot(ctx, key, q) })
+		}
 		first := q.page.number == 1
 		if g, ok := s.remembered(c, r, key, first); ok {
 			if l, err := s.fleetOf(ctx, r, g, q); err == nil && l.records > 0 {
@@ -51,24 +51,20 @@ func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (l
 }
 
 // snapshotState returns the present state with the target date: the given one, or the latest on which a device pinged.
-func (s *Service) snapshotState(ctx context.Context, r *relation, st state, given string) (_ state, err error) {
-	if !r.counted() {
-		st, err = s.foreignState(ctx, r)
-	}
-	if err != nil || given != "" {
+func (s *Service) snapshotState(ctx context.Context, r *relation, st state, given string) (state, error) {
+	if given != "" {
 		st.day = given
-		return st, err
+		return st, nil
 	}
 	known := mapKey{r.granted, st, "last ping"}
-	if m, found := s.maps.get(known); found && r.counted() {
+	if m, found := s.maps.get(known); found {
 		st.day = m.day
 		return st, nil
 	}
-	where, args := r.upTo(st)
-	err = s.rows.Select(ctx, r.lastPing(where), func(row [][]byte) error {
+	err := s.rows.Select(ctx, r.lastPing(`"id" <= $1`), func(row [][]byte) error {
 		st.day = string(row[0])
 		return nil
-	}, args...)
+	}, st.maxID)
 	if err != nil {
 		return state{}, fmt.Errorf("read the latest date of a ping: %w", err)
 	}
@@ -76,77 +72,63 @@ func (s *Service) snapshotState(ctx context.Context, r *relation, st state, give
 	return st, nil
 }
 
-// upTo returns the condition that a row belongs to the state.
-func (r *relation) upTo(st state) (where string, args []any) {
-	if st.maxID == noID {
-		return "", nil
-	}
-	return quote(columnID) + " <= $1", []any{st.maxID}
-}
-
-// winnersOf chooses the record of each device of the state's day, by device. Of views not made here nothing is
-// remembered: their rows may change without a sign.
+// winnersOf chooses the record of each device of the state's day, by device. Rows come as the view's index has them:
+// nothing is sorted.
 func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winner, error) {
 	if st.day == "" {
 		return nil, nil
 	}
 	key := mapKey{r.granted, st, listSnapshot}
-	if known, found := s.maps.get(key); found && r.counted() {
+	if known, found := s.maps.get(key); found {
 		return known.winners, nil
 	}
-	p := newParameters(r)
-	condition := p.on(columnPingDate, st.day)
-	if st.maxID != noID {
-		condition += " AND " + quote(columnID) + " <= " + p.bind(st.maxID)
-	}
-	order := r.latest(columnPingTime) + ", " + r.latest(columnLoadDate) + ", " + r.latest(columnID)
-	generation := "0"
-	if r.counted() {
-		generation = "(SELECT generation FROM tracker_versions WHERE client_number = " + p.bind(r.owner) + ")"
-		order = quote(columnDevice) + ", " + order // as its index has them: then nothing is sorted
-	}
+	statement := `SELECT (SELECT generation FROM tracker_versions WHERE client_number = $1), "imei", "id" FROM ` + r.from +
+		` WHERE "data_de_ping" = ` + r.day("$2") + ` AND "id" <= $3
+		ORDER BY "imei", "hora_de_ping" DESC NULLS LAST, "dt_carga" DESC, "id" DESC`
 	var winners []winner
-	chosen := map[int64]bool{}
-	err := s.rows.Select(ctx, "SELECT "+generation+", "+quote(columnDevice)+", "+quote(columnID)+" FROM "+r.from+
-		" WHERE "+condition+" ORDER BY "+order, func(row [][]byte) error {
-		if r.counted() && string(row[0]) != strconv.FormatInt(st.generation, 10) {
+	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
+		var generation int64
+		var w winner
+		if err := scanInts(row, &generation, &w.device, &w.id); err != nil {
+			return err
+		}
+		if generation != st.generation {
 			return errMoved
 		}
-		device, ok := parseInteger(strings.TrimSpace(string(row[1]))) // a text that is no number is no device
-		if ok && !chosen[device] {
-			chosen[device] = true
-			winners = append(winners, winner{device, string(row[2])})
+		if last := len(winners) - 1; last < 0 || winners[last].device != w.device {
+			winners = append(winners, w)
 		}
 		return nil
-	}, p.args...)
+	}, r.owner, st.day, st.maxID)
 	if err != nil {
 		return nil, fmt.Errorf("choose the devices' records: %w", err)
 	}
-	slices.SortFunc(winners, func(a, b winner) int { return cmp.Compare(a.device, b.device) })
-	if r.counted() {
-		s.maps.put(key, &pageMap{winners: winners})
-	}
+	s.maps.put(key, &pageMap{winners: winners})
 	return winners, nil
 }
 
 // recordsOf reads the winners' rows, in their order.
 func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners []winner, l *listing) error {
-	wanted := make(map[winner]int, len(winners))
+	wanted := make(map[int64]int, len(winners))
+	ids := make([]int64, len(winners))
 	for i, w := range winners {
-		wanted[w] = i
+		wanted[w.id], ids[i] = i, w.id
 	}
 	type part struct{ from, to int }
 	parts, got := make([]part, len(winners)), 0
 	read := s.buffer() // in the database's order
 	p := newParameters(r)
-	err := s.rows.Select(ctx, p.records(g, winners), func(row [][]byte) error {
-		device, _ := parseInteger(strings.TrimSpace(string(row[0])))
-		if i, ok := wanted[winner{device, string(row[1])}]; ok && parts[i].to == 0 {
-			parts[i].from = len(read)
-			read = s.encoder.appendRecord(read, row[2:])
-			parts[i].to = len(read)
-			got++
+	statement := p.records(g, ids)
+	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
+		var id int64
+		if err := scanInts(row[:1], &id); err != nil {
+			return err
 		}
+		i := wanted[id]
+		parts[i].from = len(read)
+		read = s.encoder.appendRecord(read, row[1:])
+		parts[i].to = len(read)
+		got++
 		return nil
 	}, append(g.args(), p.args...)...)
 	if err != nil {
@@ -163,50 +145,18 @@ func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners [
 	return nil
 }
 
-// records returns the statement for the winners' rows.
-func (p *parameters) records(g guard, winners []winner) string {
+// records returns the statement for the rows of the ids.
+func (p *parameters) records(g guard, ids []int64) string {
 	where := " WHERE " + g.condition(p)
-	if !p.r.counted() || !p.r.postgres() {
-		return "SELECT " + quote(columnDevice) + ", " + quote(columnID) + ", " + p.r.plain +
-			" FROM " + p.r.from + where + p.ids(winners)
+	if p.r.postgres() {
+		// One by one: a condition on all ids at once may be planned, over an empty table, as a walk through all the client's
+		// records.
+		return `SELECT r."id", ` + p.r.joined + ` FROM unnest(` + p.bind(ids) + `::bigint[]) p("id") ` + p.r.joinByID() +
+			where + `true`
 	}
-	// One by one: a condition on all ids at once may be planned, over an empty table, as a walk through all the client's
-	// records.
-	numbers := make([]int64, len(winners))
-	for i, w := range winners {
-		numbers[i], _ = strconv.ParseInt(w.id, 10, 64) // of one of our tables: always a number
+	marks := make([]string, len(ids))
+	for i, id := range ids {
+		marks[i] = p.bind(id)
 	}
-	return "SELECT r." + quote(columnDevice) + ", r." + quote(columnID) + ", " + p.r.joined +
-		" FROM unnest(" + p.bind(numbers) + "::bigint[]) p(" + quote(columnID) + ") " + p.r.joinByID() + where + "true"
-}
-
-// ids returns the condition that a row's id is one of the winners'.
-func (p *parameters) ids(winners []winner) string {
-	column := quote(columnID)
-	if !p.r.postgres() {
-		marks := make([]string, len(winners))
-		for i, w := range winners {
-			marks[i] = p.bind(idArgument(w.id))
-		}
-		return column + " IN (" + strings.Join(marks, ", ") + ")"
-	}
-	numbers, texts := make([]int64, 0, len(winners)), make([]string, len(winners))
-	for i, w := range winners {
-		texts[i] = w.id
-		if n, err := strconv.ParseInt(w.id, 10, 64); err == nil {
-			numbers = append(numbers, n)
-		}
-	}
-	if p.r.types[columnID] == otherClass && len(numbers) == len(winners) {
-		return column + " = ANY(" + p.bind(numbers) + "::bigint[])"
-	}
-	return column + "::text = ANY(" + p.bind(texts) + "::text[])"
-}
-
-// idArgument returns an id as SQLite compares it: a number when it reads as one.
-func idArgument(id string) any {
-	if n, err := strconv.ParseInt(id, 10, 64); err == nil && strconv.FormatInt(n, 10) == id {
-		return n
-	}
-	return id
+	return `SELECT "id", ` + p.r.plain + ` FROM ` + p.r.from + where + `"id" IN (` + strings.Join(marks, ", ") + `)`
 }

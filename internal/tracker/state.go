@@ -172,7 +172,7 @@ func scanInts(row [][]byte, places ...*int64) (err error) {
 // when it does not hold, the statement gives no row.
 type guard struct {
 	client Client
-	owner  int64 // 0: the view was not made here and nothing is known of its versions
+	owner  int64
 	view   string
 	key    pinKey
 	st     state
@@ -183,9 +183,6 @@ type guard struct {
 // condition returns the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement.
 // Its parameters are args, in their order.
 func (g guard) condition(p *parameters) string {
-	if g.owner == 0 {
-		return ""
-	}
 	version := "v.client_number = " + p.next() + " AND v.generation = " + p.next()
 	if !g.strict {
 		return "EXISTS (SELECT 1 FROM tracker_versions v WHERE " + version + ") AND "
@@ -205,9 +202,6 @@ func (g guard) condition(p *parameters) string {
 func (g guard) args() []any {
 	const most = 16
 	args := make([]any, 0, most)
-	if g.owner == 0 {
-		return args
-	}
 	args = append(args, g.owner, g.st.generation)
 	if !g.strict {
 		return args
@@ -220,7 +214,7 @@ func (g guard) args() []any {
 // replica's note, which may be a former one.
 func (s *Service) remembered(c Client, r *relation, key pinKey, first bool) (guard, bool) {
 	last, found := s.pinned.Get(key)
-	if !found || !r.counted() || last.view != r.granted || time.Since(last.noted) >= pinRefresh || s.deps.DB.Replicated() {
+	if !found || last.view != r.granted || time.Since(last.noted) >= pinRefresh || s.deps.DB.Replicated() {
 		return guard{}, false
 	}
 	return guard{client: c, owner: r.owner, view: r.granted, key: key, st: last.state, first: first, strict: true}, true

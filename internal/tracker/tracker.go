@@ -25,19 +25,22 @@ type Deps struct {
 	DB  *database.DB
 	Log *slog.Logger
 	Now func() time.Time
+
+	Serving bool // by the api that answers clients: it may run the code of views of others with its own login
 }
 
 // Service lists records and keeps clients and their grants.
 type Service struct {
-	deps      Deps
-	store     *store
-	rows      *database.Rows
+	deps  Deps
+	store *store
+	views
 	encoder   encoder
 	relations *lru.Cache[string, *relation]
 	clients   *lru.Cache[[32]byte, knownClient]
 	maps      *pageMaps
 	pinned    *lru.Cache[pinKey, pin]
 	buffers   sync.Pool // of answers, as *[]byte
+	shares    *shares
 	watched   watched
 }
 
@@ -56,8 +59,10 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	return &Service{
-		deps: deps, store: &store{db: deps.DB}, rows: deps.DB.Rows(statementTimeout), encoder: newEncoder(),
+		deps: deps, store: &store{db: deps.DB}, encoder: newEncoder(),
+		views:     views{deps.DB, deps.DB.Rows(statementTimeout), deps.Serving},
 		relations: relations, clients: clients, maps: newPageMaps(), pinned: pinned,
+		shares: newShares(deps.DB.OthersAtOnce()),
 	}, nil
 }
 

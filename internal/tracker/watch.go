@@ -2,11 +2,13 @@ package tracker
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
@@ -76,12 +78,27 @@ func (s *Service) inspect(ctx context.Context, views map[string]bool) {
 		if n++; n%watchAtOnce == 0 {
 			pause(ctx, time.Second)
 		}
-		_, err := s.lookUp(ctx, view) // not by resolve: it would push out what listings remember
+		err := s.probe(ctx, view)
 		if ctx.Err() != nil || errs.KindOf(err) == errs.Unavailable {
 			return
 		}
 		s.watched.set(view, err)
 	}
+}
+
+// probe returns why a view cannot be read, without reading a row. Nothing that listings remember changes.
+func (s *views) probe(ctx context.Context, granted string) error {
+	r, err := s.lookUp(ctx, granted)
+	if err != nil {
+		return err
+	}
+	err = s.isolated(ctx, r, func(sel database.Select) error {
+		return sel(ctx, "SELECT "+r.plain+" FROM "+r.from+" LIMIT 0", func([][]byte) error { return nil })
+	})
+	if err != nil {
+		return fmt.Errorf("the view %s cannot be read: %w", granted, err)
+	}
+	return nil
 }
 
 // forget drops what is known of views that no client is granted any more.

@@ -61,7 +61,7 @@ func (s *Site) asset(c *gin.Context) error {
 	}
 	secure(c)
 	c.Header("Cache-Control", "public, max-age=31536000, immutable")
-	httpapi.Bytes(c, http.StatusOK, file.contentType, file.content)
+	httpapi.Shared(c, http.StatusOK, file.contentType, file.content)
 	return nil
 }
 
@@ -111,15 +111,17 @@ func (s *Site) SwitchLanguage(c *gin.Context) {
 	})
 	query.Del("lang")
 	secure(c)
-	c.Redirect(http.StatusSeeOther, address(c.Request.URL.Path, query))
+	c.Redirect(http.StatusSeeOther, Address(c.Request.URL, query))
 	c.Abort()
 }
 
-func address(path string, query url.Values) string {
+// Address returns the address of a page with another query. Its path is as it was spelled: a browser reads a decoded one
+// as another one.
+func Address(page *url.URL, query url.Values) string {
 	if len(query) == 0 {
-		return path
+		return page.EscapedPath()
 	}
-	return path + "?" + query.Encode()
+	return page.EscapedPath() + "?" + query.Encode()
 }
 
 // SameOrigin lets a state-changing request pass only when the site's own script has sent it. Errors: errs.Forbidden.
@@ -144,7 +146,7 @@ func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
 		other := s.languages[len(s.languages)-1-i]
 		query := c.Request.URL.Query()
 		query.Set("lang", other.tag)
-		v.Languages = append(v.Languages, languageLink{other.tag, other.name, address(c.Request.URL.Path, query), other == l})
+		v.Languages = append(v.Languages, languageLink{other.tag, other.name, Address(c.Request.URL, query), other == l})
 	}
 	var b bytes.Buffer
 	if err := t.ExecuteTemplate(&b, "layout.html", v); err != nil {

@@ -4,12 +4,31 @@ package sqlite
 import (
 	"database/sql"
 
-	"github.com/glebarez/sqlite"
+	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	_ "modernc.org/sqlite" // registers driver
 
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
+// driver is the name that modernc.org/sqlite has in database/sql.
+const driver = "sqlite"
+
 func init() { //nolint:gochecknoinits // as every driver of database/sql: to import it is to link it
-	database.Embed(sqlite.DriverName, func(conn *sql.DB) gorm.Dialector { return sqlite.Dialector{Conn: conn} })
+	database.Embed(driver, func(conn *sql.DB) gorm.Dialector {
+		return dialector{postgres.Dialector{Config: &postgres.Config{Conn: conn}}}
+	})
+}
+
+// dialector is gorm's for PostgreSQL, whose quoting, $1, ON CONFLICT and RETURNING SQLite understands. It locks no rows.
+type dialector struct{ postgres.Dialector }
+
+// Name returns gorm's name for the engine.
+func (dialector) Name() string { return driver }
+
+// Initialize prepares gorm.
+func (d dialector) Initialize(db *gorm.DB) error {
+	db.ClauseBuilders[clause.Locking{}.Name()] = func(clause.Clause, clause.Builder) {}
+	return d.Dialector.Initialize(db)
 }

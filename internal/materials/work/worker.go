@@ -80,16 +80,27 @@ func (s *Service) Work(rounds []round.Round) error {
 	return nil
 }
 
-// workOnEach estimates the rounds one by one, so that one that the database refuses fails alone.
+// workOnEach estimates the rounds one by one, so that one that the database refuses fails alone. Those of a supplier
+// whose rows another transaction holds stay due; the others wait for none of them.
 func (s *Service) workOnEach(rounds []round.Round) error {
+	held := map[string]bool{}
 	for i, r := range rounds {
+		if held[r.SupplierID] {
+			continue
+		}
 		_, err := s.workOn(rounds[i : i+1])
-		if err != nil && !errs.IsUnavailable(err) {
+		switch {
+		case err == nil:
+		case errs.IsPassing(err):
+			held[r.SupplierID] = true
+		case errs.IsUnavailable(err):
+			return err
+		default:
 			err = s.failed(&pending{Request: materials.Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r,
 				err: invalid(err)})
-		}
-		if err != nil {
-			return err
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -3,9 +3,8 @@
 package balldontlie
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -18,6 +17,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
+// Name is the provider's code in answers and metrics.
+const Name = "balldontlie"
+
 const (
 	pageSize  = 100 // the most that is allowed
 	mostPages = 10
@@ -25,25 +27,15 @@ const (
 )
 
 // Provider asks BALLDONTLIE.
-type Provider struct {
-	client *fetch.Client
-	log    *slog.Logger
-}
+type Provider struct{ client *fetch.Client }
 
 // New makes a provider.
 func New(base, key string, log *slog.Logger) *Provider {
-	return &Provider{client: fetch.New(base, key), log: log}
+	return &Provider{client: fetch.New(base, key, log.With("provider", Name))}
 }
 
-// Name returns the provider's code in answers.
-func (*Provider) Name() string { return "balldontlie" }
-
-type page struct {
-	Data []json.RawMessage `json:"data"`
-	Meta struct {
-		NextCursor json.RawMessage `json:"next_cursor"` // a number or a text
-	} `json:"meta"`
-}
+// Name returns the provider's code.
+func (*Provider) Name() string { return Name }
 
 // Board returns the season's matches: there is no filter by date.
 func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard.Board, error) {
@@ -59,17 +51,15 @@ func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard
 		if cursor != "" {
 			query.Set("cursor", cursor)
 		}
-		var got page
-		if err := p.client.JSON(ctx, "/matches", query, &got); err != nil {
-			// Whatever it is, even a rate limit, there is no other provider.
-			return scoreboard.Board{},
-				fmt.Errorf("balldontlie: %s", err) //nolint:errorlint // on purpose: a rate limit ends here
+		page, matches, err := p.client.Page(ctx, "/matches", query)
+		if err != nil {
+			return scoreboard.Board{}, fmt.Errorf("balldontlie: %w", err)
 		}
-		for _, raw := range got.Data {
-			p.add(ctx, &board, raw)
+		for _, m := range matches {
+			p.add(ctx, &board, match{m})
 		}
-		next := string(bytes.Trim(got.Meta.NextCursor, `"`))
-		if next == "" || next == "null" || next == cursor || len(got.Data) == 0 {
+		next := page.Object("meta").Text("next_cursor") // a number or a text
+		if next == "" || next == cursor || len(matches) == 0 {
 			return board, nil
 		}
 		cursor = next
@@ -77,62 +67,41 @@ func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard
 	return scoreboard.Board{}, fmt.Errorf("balldontlie: more than %d pages", mostPages)
 }
 
-type match struct {
-	ID          int64      `json:"id"`
-	DateTime    *time.Time `json:"datetime"`
-	Status      string     `json:"status"`
-	Stage       *named     `json:"stage"`
-	Group       *named     `json:"group"`
-	Home        *team      `json:"home_team"`
-	Away        *team      `json:"away_team"`
-	HomeSource  *source    `json:"home_team_source"`
-	AwaySource  *source    `json:"away_team_source"`
-	HomeScore   *int       `json:"home_score"`
-	AwayScore   *int       `json:"away_score"`
-	RoundNumber *int       `json:"round_number"`
-	RoundName   *string    `json:"round_name"`
-}
+// match is BALLDONTLIE's. All of it but id and datetime is optional.
+type match struct{ fetch.Object }
 
-type named struct {
-	Name string `json:"name"`
-}
-
-type team struct {
-	ID           int64  `json:"id"`
-	Name         string `json:"name"`
-	Abbreviation string `json:"abbreviation"`
-	CountryCode  string `json:"country_code"`
-}
-
-type source struct {
-	Placeholder string `json:"placeholder"`
-	Description string `json:"description"`
-}
-
-// add takes a match; one that cannot be read is left out, the others count.
-func (p *Provider) add(ctx context.Context, board *scoreboard.Board, raw json.RawMessage) {
-	var m match
-	if err := json.Unmarshal(raw, &m); err != nil || m.ID == 0 || m.DateTime == nil {
-		p.log.WarnContext(ctx, "a match is left out: it cannot be read", "provider", p.Name(), "error", err)
+// add takes a match; one without id or time is left out, the others count.
+func (p *Provider) add(ctx context.Context, board *scoreboard.Board, m match) {
+	id, known := m.Int("id")
+	at, timed := m.kickOff()
+	if !known || id == 0 || !timed {
+		p.client.LeftOut(ctx, m.Object)
 		return
 	}
-	board.Games = append(board.Games, m.game())
+	game := m.game()
+	game.ID, game.KickOff = strconv.FormatInt(id, 10), at
+	board.Games = append(board.Games, game)
+}
+
+// kickOff returns the start, which is of UTC when it names no zone.
+func (m match) kickOff() (at time.Time, known bool) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+		if at, err := time.Parse(layout, m.Text("datetime")); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
 }
 
 func (m match) game() scoreboard.Game {
-	status, progress := statusOf(m.Status)
+	status, progress := statusOf(m.Text("status"))
+	homeScore, _ := m.Int("home_score")
+	awayScore, _ := m.Int("away_score")
 	return scoreboard.Game{
-		ID: strconv.FormatInt(m.ID, 10), KickOff: *m.DateTime, Stage: m.stage(), Round: m.round(),
-		Home: side(m.Home, m.HomeSource), Away: side(m.Away, m.AwaySource),
-		Score: [2]int{orZero(m.HomeScore), orZero(m.AwayScore)}, Status: status, Progress: progress,
+		Stage: m.stage(), Round: cmp.Or(m.Text("round_name"), m.Text("round_number")),
+		Home: m.side("home_team"), Away: m.side("away_team"), Score: [2]int{int(homeScore), int(awayScore)},
+		Status: status, Progress: progress,
 	}
-}
-
-func orZero(n *int) int {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
 
 func statusOf(text string) (status scoreboard.Status, progress int) {
@@ -152,58 +121,41 @@ func statusOf(text string) (status scoreboard.Status, progress int) {
 	}
 }
 
-// stage reads the stage's name, whole or by a part of it.
+// stage reads the names of stage and round, whole or by a part of the stage's.
 func (m match) stage() scoreboard.Stage {
-	if m.Stage == nil {
-		if m.Group != nil {
-			return scoreboard.GroupStage
-		}
-		return scoreboard.UnknownStage
-	}
-	if known := scoreboard.StageOf(m.Stage.Name); known != scoreboard.UnknownStage {
+	name := strings.ToLower(m.member("stage").Text("name"))
+	if known := scoreboard.StageOf(name, m.Text("round_name")); known != scoreboard.UnknownStage {
 		return known
 	}
-	name := strings.ToLower(m.Stage.Name)
 	for _, rule := range []struct {
 		part  string
 		stage scoreboard.Stage
 	}{
 		{"32", scoreboard.RoundOf32}, {"16", scoreboard.RoundOf16}, {"quarter", scoreboard.QuarterFinals},
-		{"semi", scoreboard.SemiFinals},
-		{"third", scoreboard.ThirdPlaceFinal}, {"3rd", scoreboard.ThirdPlaceFinal},
-		{"group", scoreboard.GroupStage}, {"final", scoreboard.Final},
+		{"semi", scoreboard.SemiFinals}, {"group", scoreboard.GroupStage}, {"final", scoreboard.Final},
 	} {
 		if strings.Contains(name, rule.part) {
 			return rule.stage
 		}
 	}
+	if m.member("stage") == nil && m.member("group") != nil {
+		return scoreboard.GroupStage
+	}
 	return scoreboard.UnknownStage
 }
 
-func (m match) round() string {
-	switch {
-	case m.RoundName != nil:
-		return *m.RoundName
-	case m.RoundNumber != nil:
-		return strconv.Itoa(*m.RoundNumber)
-	default:
-		return ""
-	}
-}
+// member returns one of the objects in the match.
+func (m match) member(name string) fetch.Object { return m.Object.Object(name) }
 
 // side returns the team, or what is known of an undecided one.
-func side(t *team, s *source) scoreboard.Team {
-	if t != nil {
-		name := strings.TrimSpace(t.Name)
-		return scoreboard.Team{ID: t.ID, Name: name, NamePT: scoreboard.NationalTeam(name, t.Abbreviation, t.CountryCode),
-			Acronym: t.Abbreviation}
+func (m match) side(name string) scoreboard.Team {
+	team, source := m.member(name), m.member(name+"_source")
+	if team == nil {
+		name := cmp.Or(source.Text("description"), source.Text("placeholder"), undecided)
+		return scoreboard.Team{Name: name, NamePT: name}
 	}
-	name := undecided
-	if s != nil && s.Placeholder != "" {
-		name = s.Placeholder
-	}
-	if s != nil && s.Description != "" {
-		name = s.Description
-	}
-	return scoreboard.Team{Name: name, NamePT: name}
+	id, _ := team.Int("id")
+	code := team.Text("abbreviation")
+	return scoreboard.Team{ID: id, Name: team.Text("name"), Acronym: code,
+		NamePT: scoreboard.NationalTeam(team.Text("name"), code, team.Text("country_code"))}
 }

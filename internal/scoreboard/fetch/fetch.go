@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
@@ -25,24 +27,35 @@ const (
 	retryWait     = 200 * time.Millisecond
 	idle          = 30 * time.Second
 	connections   = 16
+	mostNotes     = 1000 // that are remembered
+	// longestMessage is how much of a provider's text is logged, in bytes.
+	longestMessage = 300
 )
 
 // Client calls one provider. The key travels in the header Authorization.
 type Client struct {
-	http *retryablehttp.Client
-	base string
-	key  string
+	http  *retryablehttp.Client
+	base  string
+	key   string
+	log   *slog.Logger
+	noted *lru.Cache[string, time.Time]
 }
 
 // keepIdle hides CloseIdleConnections: after each failed call the library would close everybody's.
 type keepIdle struct{ http.RoundTripper }
 
 // New makes a client for addresses below base.
-func New(base, key string) *Client {
+func New(base, key string, log *slog.Logger) *Client {
+	noted, err := lru.New[string, time.Time](mostNotes)
+	if err != nil {
+		panic(err) // the size is a constant
+	}
 	c := retryablehttp.NewClient()
 	c.Logger = nil
 	c.RetryMax, c.RetryWaitMin, c.RetryWaitMax = retries, retryWait, retryWait
 	c.CheckRetry = worthRetrying
+	// The library's own waits for as long as a Retry-After says, beyond RetryWaitMax.
+	c.Backoff = func(time.Duration, time.Duration, int, *http.Response) time.Duration { return retryWait }
 	c.ErrorHandler = retryablehttp.PassthroughErrorHandler
 	c.HTTPClient = &http.Client{
 		Timeout: attemptLimit,
@@ -51,11 +64,11 @@ func New(base, key string) *Client {
 		// A redirect elsewhere would take the key along or lose it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &Client{http: c, base: strings.TrimRight(base, "/"), key: key}
+	return &Client{http: c, base: strings.TrimRight(base, "/"), key: key, log: log, noted: noted}
 }
 
-// worthRetrying reports whether to call again: after a broken connection and what a gateway answers. A rate limit is
-// for the caller.
+// worthRetrying reports whether to call again: after a broken connection and what a gateway answers, unless it says when
+// to come back. A rate limit is for the caller.
 func worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -64,8 +77,14 @@ func worthRetrying(ctx context.Context, response *http.Response, err error) (boo
 		u, isURL := errors.AsType[*url.Error](err)
 		return !isURL || !u.Timeout(), nil
 	}
-	return response.StatusCode == http.StatusBadGateway || response.StatusCode == http.StatusServiceUnavailable ||
-		response.StatusCode == http.StatusGatewayTimeout, nil
+	switch response.StatusCode {
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return true, nil
+	case http.StatusServiceUnavailable:
+		return announced(response.Header) <= 0, nil
+	default:
+		return false, nil
+	}
 }
 
 // RateLimited is a provider's refusal because it was asked too often.
@@ -74,11 +93,61 @@ type RateLimited struct{ RetryAfter time.Duration } // 0: it does not say
 // Error reports what happened.
 func (*RateLimited) Error() string { return "the provider's rate limit is reached" }
 
-// JSON decodes the answer of a GET. Errors: *RateLimited for a 429; any other status but 200 by its number.
-func (c *Client) JSON(ctx context.Context, path string, query url.Values, into any) error {
+// Away is a provider's refusal that says when to come back.
+type Away struct {
+	RetryAfter time.Duration
+	cause      error
+}
+
+// Error reports what the provider answered.
+func (a *Away) Error() string { return a.cause.Error() }
+
+// Page asks for a page of matches, which is the list data; without it there are none. A value that is no object is nil
+// in it. Errors: *RateLimited for a 429, *Away for a 503 that says when to come back; any other status but 200 by its
+// number.
+func (c *Client) Page(ctx context.Context, path string, query url.Values) (page Object, matches []Object, err error) {
+	response, body, err := c.get(ctx, path, query)
+	if err != nil {
+		return nil, nil, err
+	}
+	if json.Valid(body) { // Decode alone would not see what follows
+		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.UseNumber() // ids are int64
+		_ = decoder.Decode(&page)
+	}
+	switch {
+	case response.StatusCode == http.StatusTooManyRequests:
+		return nil, nil, &RateLimited{RetryAfter: retryAfter(response.Header, page)}
+	case response.StatusCode != http.StatusOK:
+		refused := c.refusal(response.StatusCode, page)
+		if wait := announced(response.Header); response.StatusCode == http.StatusServiceUnavailable && wait > 0 {
+			return nil, nil, &Away{wait, refused}
+		}
+		return nil, nil, refused
+	case len(body) > longestAnswer:
+		return nil, nil, errors.New("the provider's answer is too long")
+	case page == nil: // null is none either: it would be an answer without matches
+		return nil, nil, errors.New("the provider's answer is not a JSON object")
+	}
+	data, isList := page["data"].([]any)
+	if !isList && page["data"] != nil {
+		return nil, nil, errors.New("the provider's answer has no list of matches")
+	}
+	for _, value := range data {
+		match, _ := value.(map[string]any)
+		matches = append(matches, match)
+	}
+	if text := c.message(page); len(matches) == 0 && text != "" {
+		c.noteHourly(ctx, "the provider answers without matches", "says", text)
+	}
+	return page, matches, nil
+}
+
+// get returns the answer to a GET and its body, as far as it may be read.
+func (c *Client) get(ctx context.Context, path string, query url.Values) (*http.Response, []byte, error) {
 	request, err := retryablehttp.NewRequestWithContext(ctx, http.MethodGet, c.base+path+"?"+query.Encode(), nil)
 	if err != nil {
-		return errors.New("the provider's address is not a valid URL")
+		return nil, nil, errors.New("the provider's address is not a valid URL")
 	}
 	request.Header.Set("Authorization", c.key)
 	request.Header.Set("Accept", "application/json")
@@ -87,49 +156,81 @@ func (c *Client) JSON(ctx context.Context, path string, query url.Values, into a
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err
 		}
-		return fmt.Errorf("call provider: %w", err)
+		return nil, nil, fmt.Errorf("call provider: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, longestAnswer+1))
 	if err != nil {
-		return fmt.Errorf("read provider's answer: %w", err)
+		return nil, nil, fmt.Errorf("read provider's answer: %w", err)
 	}
-	switch {
-	case response.StatusCode == http.StatusTooManyRequests:
-		return &RateLimited{RetryAfter: retryAfter(response.Header, body)}
-	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("the provider answered with status %d", response.StatusCode)
-	case len(body) > longestAnswer:
-		return errors.New("the provider's answer is too long")
-	}
-	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) { // null would be decoded as an answer without matches
-		return errors.New("the provider's answer is not a JSON object")
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("decode provider's answer: %w", err)
-	}
-	return nil
+	return response, body, nil
 }
 
-// retryAfter returns what a 429 says: in its header, seconds or a date, or in its body.
-func retryAfter(h http.Header, body []byte) time.Duration {
+// refusal returns what the provider answered, with its own words where it has some.
+func (c *Client) refusal(status int, answer Object) error {
+	if text := c.message(answer); text != "" {
+		return fmt.Errorf("the provider answered with status %d: %q", status, text)
+	}
+	return fmt.Errorf("the provider answered with status %d", status)
+}
+
+// message returns the provider's words about its answer, without the key.
+func (c *Client) message(answer Object) string {
+	text := answer.Text("message")
+	if text == "" {
+		text = answer.Text("error")
+	}
+	if c.key != "" {
+		text = strings.ReplaceAll(text, c.key, "[key]")
+	}
+	return strings.ToValidUTF8(text[:min(len(text), longestMessage)], "")
+}
+
+// LeftOut logs that a match cannot be shown, once an hour.
+func (c *Client) LeftOut(ctx context.Context, match Object) {
+	id := match.Text("id")
+	c.noteHourly(ctx, "a match is left out: it has no id or no time", "match", id[:min(len(id), longestMessage)])
+}
+
+// noteHourly logs a text once an hour.
+func (c *Client) noteHourly(ctx context.Context, event, name, value string) {
+	key, now := event+value, time.Now()
+	if at, noted := c.noted.Get(key); noted && now.Sub(at) < time.Hour {
+		return
+	}
+	c.noted.Add(key, now)
+	c.log.WarnContext(ctx, event, name, value)
+}
+
+// announced returns how long the header Retry-After says to wait, in seconds or until a date; 0 when it does not say.
+func announced(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil && n > 0 {
 		return time.Duration(n) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		return time.Until(at)
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+// retryAfter returns what a 429 says, in its header or in its body.
+func retryAfter(h http.Header, answer Object) time.Duration {
+	if wait := announced(h); wait > 0 {
+		return wait
 	}
 	if n, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && n > 1e9 {
 		return time.Until(time.Unix(n, 0))
 	}
-	var hint struct {
-		RetryAfter float64 `json:"retry_after"`
-		RateLimit  struct {
-			ResetsIn float64 `json:"resets_in_seconds"`
-		} `json:"rate_limit"`
-	}
-	_ = json.Unmarshal(body, &hint) // a body without it is no fault
-	seconds := max(hint.RetryAfter, hint.RateLimit.ResetsIn)
+	seconds := max(positive(answer, "retry_after"), positive(answer.Object("rate_limit"), "resets_in_seconds"))
 	return time.Duration(min(seconds, 86400) * float64(time.Second))
+}
+
+// positive returns a number above zero; 0 when there is none.
+func positive(o Object, name string) float64 {
+	n, err := strconv.ParseFloat(o.Text(name), 64)
+	if err != nil || !(n > 0) {
+		return 0
+	}
+	return n
 }

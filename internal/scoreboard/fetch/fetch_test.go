@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
@@ -26,23 +29,23 @@ func provider(t *testing.T, answer func(n int64, w http.ResponseWriter, r *http.
 		answer(calls.Add(1), w, r)
 	}))
 	t.Cleanup(server.Close)
-	return fetch.New(server.URL+"/base/", key), calls
+	return fetch.New(server.URL+"/base/", key, slog.New(slog.DiscardHandler)), calls
 }
 
-func get(t *testing.T, c *fetch.Client) (map[string]any, error) {
+func get(t *testing.T, c *fetch.Client) (fetch.Object, error) {
 	t.Helper()
-	var got map[string]any
-	err := c.JSON(t.Context(), "/matches", url.Values{"date": {"2026-11-20"}}, &got)
+	got, _, err := c.Page(t.Context(), "/matches", url.Values{"date": {"2026-11-20"}})
 	if err != nil && strings.Contains(err.Error(), key) {
 		t.Errorf("the error shows the key: %v", err)
 	}
 	return got, err
 }
 
-func TestJSON_asks_with_the_key_and_decodes(t *testing.T) {
+func TestPage_asks_with_the_key_and_decodes(t *testing.T) {
 	t.Parallel()
 	c, _ := provider(t, func(_ int64, w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"path":%q,"date":%q,"key":%q}`, r.URL.Path, r.URL.Query().Get("date"), r.Header.Get("Authorization"))
+		fmt.Fprintf(w, `{"path":%q,"date":%q,"key":%q}`, r.URL.Path, r.URL.Query().Get("date"),
+			r.Header.Get("Authorization"))
 	})
 	got, err := get(t, c)
 	if err != nil || got["path"] != "/base/matches" || got["date"] != "2026-11-20" || got["key"] != key {
@@ -50,7 +53,7 @@ func TestJSON_asks_with_the_key_and_decodes(t *testing.T) {
 	}
 }
 
-func TestJSON_repeats_once_what_a_gateway_refused_or_a_connection_lost(t *testing.T) {
+func TestPage_repeats_once_what_a_gateway_refused_or_a_connection_lost(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(w http.ResponseWriter){
 		"502": func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) },
@@ -75,7 +78,7 @@ func TestJSON_repeats_once_what_a_gateway_refused_or_a_connection_lost(t *testin
 	}
 }
 
-func TestJSON_takes_anything_else_as_it_comes(t *testing.T) {
+func TestPage_takes_anything_else_as_it_comes(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"400":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) },
@@ -91,6 +94,9 @@ func TestJSON_takes_anything_else_as_it_comes(t *testing.T) {
 		},
 		"null":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, " null\n") },
 		"another type": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) },
+		"two values":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}{}`) },
+		"a brace more": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}}`) },
+		"no list":      func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":{}}`) },
 	} {
 		c, calls := provider(t, func(_ int64, w http.ResponseWriter, r *http.Request) { answer(w, r) })
 		if _, err := get(t, c); err == nil || calls.Load() != 1 {
@@ -99,7 +105,7 @@ func TestJSON_takes_anything_else_as_it_comes(t *testing.T) {
 	}
 }
 
-func TestJSON_returns_when_a_rate_limit_ends(t *testing.T) {
+func TestPage_returns_when_a_rate_limit_ends(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -113,6 +119,9 @@ func TestJSON_returns_when_a_rate_limit_ends(t *testing.T) {
 			time.Minute},
 		"the body":            {"", "", `{"rate_limit":{"resets_in_seconds":42}}`, 42 * time.Second, 42 * time.Second},
 		"the body, otherwise": {"", "", `{"retry_after":7}`, 7 * time.Second, 7 * time.Second},
+		"a fraction":          {"", "", `{"retry_after":0.5}`, 500 * time.Millisecond, 500 * time.Millisecond},
+		"a text":              {"", "", `{"retry_after":"7"}`, 7 * time.Second, 7 * time.Second},
+		"other types":         {"", "", `{"retry_after":[],"rate_limit":7}`, 0, 0},
 	} {
 		client, calls := provider(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 			if c.header != "" {
@@ -129,18 +138,102 @@ func TestJSON_returns_when_a_rate_limit_ends(t *testing.T) {
 	}
 }
 
-func TestJSON_ends_with_its_context_and_says_nothing_of_the_address(t *testing.T) {
+func TestPage_ends_with_its_context_and_says_nothing_of_the_address(t *testing.T) {
 	t.Parallel()
 	c, _ := provider(t, func(_ int64, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	var got any
-	if err := c.JSON(ctx, "/matches", nil, &got); !errors.Is(err, context.DeadlineExceeded) ||
+	if _, _, err := c.Page(ctx, "/matches", nil); !errors.Is(err, context.DeadlineExceeded) ||
 		strings.Contains(err.Error(), "/matches") {
 		t.Errorf("got %v", err)
 	}
-	if err := fetch.New("http://127.0.0.1:1", key).JSON(t.Context(), "/x", nil, &got); err == nil ||
-		strings.Contains(err.Error(), key) {
+	nowhere := fetch.New("http://127.0.0.1:1", key, slog.New(slog.DiscardHandler))
+	if _, _, err := nowhere.Page(t.Context(), "/x", nil); err == nil || strings.Contains(err.Error(), key) {
 		t.Errorf("nothing listens: %v", err)
 	}
+}
+
+func TestPage_a_provider_that_says_when_to_come_back_is_not_waited_for(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]time.Duration{"30": 30 * time.Second, "3600": time.Hour,
+		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat): time.Hour} {
+		c, calls := provider(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", header)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"message":"Down for maintenance."}`)
+		})
+		_, err := get(t, c)
+		away, ok := errors.AsType[*fetch.Away](err)
+		if !ok || calls.Load() != 1 || away.RetryAfter > want || away.RetryAfter < want-time.Minute {
+			t.Fatalf("Retry-After %s: %v (%+v) after %d calls", header, err, away, calls.Load())
+		}
+		if text := err.Error(); text != `the provider answered with status 503: "Down for maintenance."` {
+			t.Errorf("the error is %s", text)
+		}
+	}
+	for _, header := range []string{"0", "soon", "-3", "Mon, 02 Jan 2006 15:04:05 GMT"} {
+		c, calls := provider(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", header)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		if _, err := get(t, c); err == nil || calls.Load() != 2 {
+			t.Errorf("Retry-After %q: %v after %d calls", header, err, calls.Load())
+		}
+	}
+}
+
+func TestPage_logs_a_message_without_matches_once_an_hour_and_without_the_key(t *testing.T) {
+	t.Parallel()
+	var log lines
+	body := `{"message":"You have no access with provider-key-of-a-test."}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
+	defer server.Close()
+	c := fetch.New(server.URL, key, slog.New(slog.NewTextHandler(&log, nil)))
+	for range 3 {
+		if _, err := get(t, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := log.String(); strings.Count(text, "no access with [key]") != 1 || strings.Contains(text, key) {
+		t.Errorf("the log is %s", text)
+	}
+	for _, next := range []string{`{"error":"Unauthenticated."}`, `{"data":[],"message":"Nothing."}`,
+		`{"data":[{}],"message":"Matches."}`, `{"message":{"a":1}}`} {
+		body = next
+		if _, err := get(t, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := log.String(); strings.Count(text, "\n") != 3 || !strings.Contains(text, "Unauthenticated.") ||
+		!strings.Contains(text, "Nothing.") {
+		t.Errorf("the log is %s", text)
+	}
+}
+
+func TestNotes_are_repeated_after_an_hour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		c := fetch.New("http://127.0.0.1:1", key, slog.New(slog.NewTextHandler(&log, nil)))
+		for range 5 { // at 0, 30, 60, 90 and 120 minutes
+			c.LeftOut(t.Context(), fetch.Object{"id": "7"})
+			time.Sleep(30 * time.Minute)
+		}
+		c.LeftOut(t.Context(), fetch.Object{"id": "8"})
+		if text := log.String(); strings.Count(text, "match=7") != 3 || strings.Count(text, "match=8") != 1 {
+			t.Errorf("the log is %s", text)
+		}
+	})
+}
+
+// lines is a log.
+type lines struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.Write(p)
 }

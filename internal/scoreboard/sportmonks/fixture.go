@@ -1,135 +1,122 @@
 package sportmonks
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
-// fixture is what is used of SportMonks' entity; relations may be null.
-type fixture struct {
-	ID           int64         `json:"id"`
-	StateID      int           `json:"state_id"`
-	Name         string        `json:"name"`
-	Placeholder  bool          `json:"placeholder"`
-	Timestamp    *int64        `json:"starting_at_timestamp"`
-	Participants []participant `json:"participants"`
-	Scores       []score       `json:"scores"`
-	Periods      []period      `json:"periods"`
-	League       *struct {
-		Name      string `json:"name"`
-		ImagePath string `json:"image_path"`
-		SubType   string `json:"sub_type"`
-	} `json:"league"`
-	Season *struct {
-		Name string `json:"name"`
-	} `json:"season"`
-	Stage *struct {
-		Name   string `json:"name"`
-		TypeID int    `json:"type_id"`
-	} `json:"stage"`
-	Round *struct {
-		Name string `json:"name"`
-	} `json:"round"`
-	Group *struct {
-		Name string `json:"name"`
-	} `json:"group"`
-}
-
-type participant struct {
-	ID        int64  `json:"id"`
-	Name      string `json:"name"`
-	ShortCode string `json:"short_code"`
-	ImagePath string `json:"image_path"`
-	Type      string `json:"type"`
-	Meta      struct {
-		Location string `json:"location"`
-	} `json:"meta"`
-	Country *struct {
-		FIFAName string `json:"fifa_name"`
-		ISO3     string `json:"iso3"`
-	} `json:"country"`
-}
-
-type score struct {
-	Description string `json:"description"`
-	Score       struct {
-		Goals       int    `json:"goals"`
-		Participant string `json:"participant"`
-	} `json:"score"`
-}
+// fixture is SportMonks' entity. All of it but id and time is optional.
+type fixture struct{ fetch.Object }
 
 const (
 	typeGroupStage = 223
 	typeQualifying = 225
 )
 
-func (f fixture) game(now time.Time) scoreboard.Game {
-	status := statusOf(f.StateID)
-	minute := f.minute(status, now)
-	home, away := f.team("home", 0), f.team("away", 1)
-	g := scoreboard.Game{
-		ID: strconv.FormatInt(f.ID, 10), KickOff: time.Unix(*f.Timestamp, 0), Stage: f.stage(), Home: home, Away: away,
-		Score: [2]int{f.goals("home"), f.goals("away")}, Status: status, Minute: minute, Progress: f.progress(status, minute),
+// member returns one of the fixture's relations.
+func (f fixture) member(name string) fetch.Object { return f.Object.Object(name) }
+
+// kickOff returns the start by its timestamp, else by its text, which is of UTC.
+func (f fixture) kickOff() (at time.Time, known bool) {
+	if seconds, known := f.Int("starting_at_timestamp"); known {
+		return time.Unix(seconds, 0), true
 	}
-	if f.Round != nil {
-		g.Round = f.Round.Name
-	}
-	return g
+	at, err := time.Parse(time.DateTime, f.Text("starting_at"))
+	return at, err == nil
 }
 
-// stage goes by the stage's name; a type is both "Regular Season" and "Group Stage".
-func (f fixture) stage() scoreboard.Stage {
-	if f.Stage == nil {
-		return scoreboard.UnknownStage
+// state returns the state's number.
+func (f fixture) state() int64 {
+	if state, known := f.Int("state_id"); known {
+		return state
 	}
-	if known := scoreboard.StageOf(f.Stage.Name); known != scoreboard.UnknownStage {
+	state, _ := f.member("state").Int("id")
+	return state
+}
+
+func (f fixture) game(now time.Time) scoreboard.Game {
+	status := statusOf(f.state())
+	minute := f.minute(status, now)
+	home, away := f.team("home", "away", 0), f.team("away", "home", 1)
+	return scoreboard.Game{
+		Stage: f.stage(), Round: f.member("round").Text("name"), Home: home, Away: away,
+		Score: [2]int{f.goals("home"), f.goals("away")}, Status: status, Minute: minute, Progress: f.progress(status, minute),
+	}
+}
+
+// stage goes by the names of stage and round; a type is both "Regular Season" and "Group Stage".
+func (f fixture) stage() scoreboard.Stage {
+	stage := f.member("stage")
+	if known := scoreboard.StageOf(stage.Text("name"), f.member("round").Text("name")); known != scoreboard.UnknownStage {
 		return known
 	}
+	kind, _ := stage.Int("type_id")
 	switch {
-	case f.Stage.TypeID == typeQualifying:
+	case kind == typeQualifying:
 		return scoreboard.Qualification
-	case f.Stage.TypeID == typeGroupStage && f.Group != nil:
+	case kind == typeGroupStage && f.member("group") != nil:
 		return scoreboard.GroupStage
-	case f.Stage.TypeID == typeGroupStage && f.League != nil && f.League.SubType == "domestic":
+	case kind == typeGroupStage && f.member("league").Text("sub_type") == "domestic":
 		return scoreboard.RegularSeason
 	default:
 		return scoreboard.UnknownStage
 	}
 }
 
-// team returns the side's participant, wherever it is in the list; of an undecided match a half of its name.
-func (f fixture) team(location string, half int) scoreboard.Team {
-	for _, p := range f.Participants {
-		if p.Meta.Location != location {
-			continue
-		}
-		name := strings.TrimSpace(p.Name)
-		team := scoreboard.Team{ID: p.ID, Name: name, NamePT: name, Acronym: p.ShortCode, Logo: p.ImagePath}
-		if p.Type == "national" {
-			codes := []string{p.ShortCode}
-			if p.Country != nil {
-				codes = append(codes, p.Country.FIFAName, p.Country.ISO3)
-			}
-			team.NamePT = scoreboard.NationalTeam(name, codes...)
-		}
-		return team
+// team returns the side's participant; of an undecided match a half of its name.
+func (f fixture) team(side, other string, half int) scoreboard.Team {
+	halves := strings.SplitN(f.Text("name"), " vs ", 2)
+	called := ""
+	if len(halves) == 2 {
+		called = strings.TrimSpace(halves[half])
 	}
-	if halves := strings.SplitN(f.Name, " vs ", 2); len(halves) == 2 {
-		name := strings.TrimSpace(halves[half])
-		return scoreboard.Team{Name: name, NamePT: name}
+	p := f.participant(side, other, called)
+	id, _ := p.Int("id")
+	team := scoreboard.Team{ID: id, Name: p.Text("name"), Acronym: p.Text("short_code"), Logo: p.Text("image_path")}
+	if team.Name == "" {
+		team.Name = called
 	}
-	return scoreboard.Team{}
+	team.NamePT = team.Name
+	if p.Text("type") == "national" {
+		country := p.Object("country")
+		team.NamePT = scoreboard.NationalTeam(team.Name, team.Acronym, country.Text("fifa_name"), country.Text("iso3"))
+	}
+	return team
+}
+
+// participant returns the side's, wherever it is in the list. Of those that do not say where they play it is the one
+// that is called so, else the only one when the other side is known.
+func (f fixture) participant(side, other, called string) fetch.Object {
+	var silent, rest []fetch.Object
+	for _, p := range f.List("participants") {
+		switch location := p.Object("meta").Text("location"); {
+		case location == side:
+			return p
+		case location == other:
+			rest = append(rest, p)
+		case called != "" && p.Text("name") == called:
+			return p
+		default:
+			silent = append(silent, p)
+		}
+	}
+	if len(silent) == 1 && len(rest) == 1 {
+		return silent[0]
+	}
+	return nil
 }
 
 // goals returns the running score; shoot-out goals stay out of it.
 func (f fixture) goals(side string) int {
 	for _, description := range []string{"CURRENT", "2ND_HALF", "1ST_HALF"} {
-		for _, s := range f.Scores {
-			if s.Description == description && s.Score.Participant == side {
-				return s.Score.Goals
+		for _, s := range f.List("scores") {
+			score := s.Object("score")
+			if goals, known := score.Int("goals"); known && s.Text("description") == description &&
+				score.Text("participant") == side {
+				return int(goals)
 			}
 		}
 	}

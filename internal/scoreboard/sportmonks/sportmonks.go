@@ -3,7 +3,6 @@ package sportmonks
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -14,6 +13,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
+// Name is the provider's code in answers and metrics.
+const Name = "sportmonks"
+
 const (
 	pageSize  = 50 // the most that is allowed
 	mostPages = 20
@@ -23,25 +25,16 @@ const (
 // Provider asks SportMonks.
 type Provider struct {
 	client *fetch.Client
-	log    *slog.Logger
 	now    func() time.Time
 }
 
 // New makes a provider.
 func New(base, token string, log *slog.Logger, now func() time.Time) *Provider {
-	return &Provider{client: fetch.New(base, token), log: log, now: now}
+	return &Provider{client: fetch.New(base, token, log.With("provider", Name)), now: now}
 }
 
-// Name returns the provider's code in answers.
-func (*Provider) Name() string { return "sportmonks" }
-
-// page is one page of fixtures. Without a result there is no data at all.
-type page struct {
-	Data       []json.RawMessage `json:"data"`
-	Pagination struct {
-		HasMore bool `json:"has_more"`
-	} `json:"pagination"`
-}
+// Name returns the provider's code.
+func (*Provider) Name() string { return Name }
 
 // Board asks for the fixtures of three UTC days, as two days of São Paulo touch three, page by page.
 func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard.Board, error) {
@@ -49,40 +42,46 @@ func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard
 	path := fmt.Sprintf("/fixtures/between/%s/%s", q.Day.Format(time.DateOnly),
 		scoreboard.DayAfter(q.Day, 2).Format(time.DateOnly))
 	for number := 1; number <= mostPages; number++ {
-		var got page
-		err := p.client.JSON(ctx, path, url.Values{
+		page, fixtures, err := p.client.Page(ctx, path, url.Values{
 			"filters": {"fixtureLeagues:" + strconv.FormatInt(q.League, 10)}, "include": {includes},
 			"per_page": {strconv.Itoa(pageSize)}, "page": {strconv.Itoa(number)},
-		}, &got)
+		})
 		if err != nil {
 			return scoreboard.Board{}, fmt.Errorf("sportmonks: %w", err)
 		}
-		for _, raw := range got.Data {
-			p.add(ctx, &board, raw, q.League)
+		for _, f := range fixtures {
+			p.add(ctx, &board, fixture{f}, q.League)
 		}
-		if !got.Pagination.HasMore {
+		if !page.Object("pagination").True("has_more") {
 			return board, nil
 		}
 	}
 	return scoreboard.Board{}, fmt.Errorf("sportmonks: more than %d pages", mostPages)
 }
 
-// add takes a fixture; one that cannot be read is left out, the others count.
-func (p *Provider) add(ctx context.Context, board *scoreboard.Board, raw json.RawMessage, league int64) {
-	var f fixture
-	if err := json.Unmarshal(raw, &f); err != nil || f.ID == 0 || f.Timestamp == nil {
-		p.log.WarnContext(ctx, "a fixture is left out: it cannot be read", "provider", p.Name(), "error", err)
+// add takes a fixture; one without id or time is left out, the others count.
+func (p *Provider) add(ctx context.Context, board *scoreboard.Board, f fixture, league int64) {
+	id, known := f.Int("id")
+	at, timed := f.kickOff()
+	if !known || id == 0 || !timed {
+		p.client.LeftOut(ctx, f.Object)
 		return
 	}
-	if f.StateID == stateDeleted {
+	if f.state() == stateDeleted {
 		return
 	}
-	board.Games = append(board.Games, f.game(p.now()))
-	if f.League != nil {
-		board.Competition.Name = scoreboard.CompetitionName(league, f.League.Name)
-		board.Competition.Logo = f.League.ImagePath
-	}
-	if f.Season != nil {
-		board.Competition.Series = f.Season.Name
+	game := f.game(p.now())
+	game.ID, game.KickOff = strconv.FormatInt(id, 10), at
+	board.Games = append(board.Games, game)
+	competition := &board.Competition
+	keep(&competition.Name, scoreboard.CompetitionName(league, f.member("league").Text("name")))
+	keep(&competition.Logo, f.member("league").Text("image_path"))
+	keep(&competition.Series, f.member("season").Text("name"))
+}
+
+// keep sets a text that is known.
+func keep(text *string, known string) {
+	if known != "" {
+		*text = known
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
+	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
 // The states whose minute differs.
@@ -23,7 +24,7 @@ const (
 )
 
 // statusOf goes by the state's number: short names occur twice, and names may be translated.
-func statusOf(state int) scoreboard.Status {
+func statusOf(state int64) scoreboard.Status {
 	switch state {
 	case 1, 13, 16: // not started, to be announced, delayed
 		return scoreboard.Scheduled
@@ -45,17 +46,12 @@ func statusOf(state int) scoreboard.Status {
 	}
 }
 
-type period struct {
-	TypeID    int    `json:"type_id"`
-	Started   int64  `json:"started"`
-	Ticking   bool   `json:"ticking"`
-	SortOrder int    `json:"sort_order"`
-	Minutes   *int64 `json:"minutes"`
-}
+// period is a part of a match.
+type period struct{ fetch.Object }
 
 // span returns from which match minute to which a type of period lasts; the provider's own counts_from is not always
 // right.
-func span(typeID int) (from, to int) {
+func span(typeID int64) (from, to int64) {
 	switch typeID {
 	case 1:
 		return 0, 45
@@ -70,7 +66,7 @@ func span(typeID int) (from, to int) {
 
 // minute never falls: stoppage time counts as the period's last minute.
 func (f fixture) minute(status scoreboard.Status, now time.Time) int {
-	switch f.StateID {
+	switch f.state() {
 	case stateHalfTime:
 		return 45
 	case stateBreak:
@@ -94,12 +90,12 @@ func (f fixture) minute(status scoreboard.Status, now time.Time) int {
 
 // running returns the ticking period's minute, counted from its start when it is not given.
 func (f fixture) running(now time.Time) int {
-	for _, p := range f.Periods {
-		if p.Ticking {
-			return p.minute(now)
+	for _, p := range f.List("periods") {
+		if p.True("ticking") {
+			return period{p}.minute(now)
 		}
 	}
-	switch f.StateID {
+	switch f.state() {
 	case stateSecondHalf:
 		return 46
 	case stateExtraTime:
@@ -113,27 +109,31 @@ func (f fixture) running(now time.Time) int {
 
 // stopped returns the minute in which the last period ended.
 func (f fixture) stopped() int {
-	minute, last := 0, -1
-	for _, p := range f.Periods {
-		if p.SortOrder > last && p.Minutes != nil {
-			minute, last = p.minute(time.Time{}), p.SortOrder
+	minute, last := 0, int64(-1)
+	for _, p := range f.List("periods") {
+		order, _ := p.Int("sort_order")
+		if _, known := p.Int("minutes"); known && order > last {
+			minute, last = period{p}.minute(time.Time{}), order
 		}
 	}
 	return minute
 }
 
 func (p period) minute(now time.Time) int {
-	from, to := span(p.TypeID)
-	minute := int64(from)
+	kind, _ := p.Int("type_id")
+	from, to := span(kind)
+	minute := from
+	minutes, known := p.Int("minutes")
+	started, _ := p.Int("started")
 	switch {
-	case p.Minutes != nil && *p.Minutes < int64(from):
-		minute += *p.Minutes // counted from the period's start
-	case p.Minutes != nil:
-		minute = *p.Minutes
-	case p.Started > 0:
-		minute += max(now.Unix()-p.Started, 0) / 60
+	case known && minutes < from:
+		minute += max(minutes, 0) // counted from the period's start
+	case known:
+		minute = minutes
+	case started > 0:
+		minute += max(now.Unix()-started, 0) / 60
 	}
-	return int(min(max(minute, 0), int64(to)))
+	return int(min(minute, to))
 }
 
 // progress never falls and is 100 at the end only.
@@ -142,7 +142,7 @@ func (f fixture) progress(status scoreboard.Status, minute int) int {
 	case scoreboard.Finished:
 		return 100
 	case scoreboard.InProgress:
-		switch f.StateID {
+		switch f.state() {
 		case stateHalfTime:
 			return 50
 		case stateFirstHalf, stateSecondHalf:

@@ -154,7 +154,7 @@ func (s *Server) listDeliveries(r *http.Request) answer {
 			list = append(list, placed[map[string]any]{place, d.body()})
 		}
 	}
-	return listing(c, r, q, list)
+	return listing(c, r, q, list, "status", "request_id", "since", "until")
 }
 
 func (d *delivery) within(since, until time.Time) bool {

@@ -232,7 +232,7 @@ func (s *Server) listRequests(r *http.Request) answer {
 			list = append(list, placed[request]{place, *known})
 		}
 	}
-	return listing(c, r, q, list)
+	return listing(c, r, q, list, "status")
 }
 
 func (s *Server) listOrders(r *http.Request) answer {

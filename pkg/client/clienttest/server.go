@@ -265,7 +265,7 @@ func refuse(status int, detail string, violations ...violation) answer {
 
 func (a answer) write(w http.ResponseWriter) {
 	if a.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(a.retryAfter/time.Second)))
+		w.Header().Set("Retry-After", strconv.Itoa(int((a.retryAfter+time.Second-1)/time.Second)))
 	}
 	if a.secret {
 		w.Header().Set("Cache-Control", "no-store")

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"math/big"
 	"mime"
 	"net/http"
 	"net/url"
@@ -77,7 +79,7 @@ func unsupported(h http.Header) string {
 		return ""
 	}
 	if media, parameters, err := mime.ParseMediaType(kind); err != nil || media != "application/json" ||
-		parameters["charset"] != "" && !strings.EqualFold(parameters["charset"], "utf-8") {
+		!slices.Contains([]string{"", "utf-8", "utf8"}, strings.ToLower(parameters["charset"])) {
 		return "The request body must be sent as Content-Type: application/json, in UTF-8."
 	}
 	return ""
@@ -113,14 +115,14 @@ func (c *check) integer(f fields, at, name string, least, most int64, required b
 	if value == nil {
 		return nil
 	}
-	n, err := strconv.ParseInt(string(value), 10, 64)
+	exact, ok := new(big.Rat).SetString(string(value)) // 3.0 and 3e0 are integers
 	switch {
-	case err != nil:
+	case value.Kind() != '0' || !ok || !exact.IsInt():
 		c.at(at+"/"+name, "must be an integer")
-	case n < least || n > most:
+	case !exact.Num().IsInt64() || exact.Num().Int64() < least || exact.Num().Int64() > most:
 		c.at(at+"/"+name, fmt.Sprintf("must be an integer from %d to %d", least, most))
 	default:
-		return &n
+		return new(exact.Num().Int64())
 	}
 	return nil
 }
@@ -265,8 +267,14 @@ type placed[T any] struct {
 }
 
 // listing answers with a page of items, the newest first, or with what is wrong with the parameters; c has checked the
-// filters.
-func listing[T any](c *check, r *http.Request, q url.Values, items []placed[T]) answer {
+// list's own filters.
+func listing[T any](c *check, r *http.Request, q url.Values, items []placed[T], filters ...string) answer {
+	known := append([]string{"limit", "cursor"}, filters...)
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if !slices.Contains(known, name) {
+			c.in(name, "is no parameter of this list, which has "+strings.Join(known, ", "))
+		}
+	}
 	limit, cursor := c.parameterInt(q, "limit", 20, 100), c.parameter(q, "cursor")
 	q.Del("limit")
 	q.Del("cursor")

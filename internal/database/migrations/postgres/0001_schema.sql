@@ -285,6 +285,10 @@ CREATE TABLE webhook_receivers (
     supplier_id          text PRIMARY KEY,
     shard                bigint NOT NULL,              -- follows from supplier_id
     due_at               bigint,                       -- no later than its earliest waiting delivery is due; null: none waits
+    catch_up_to          bigint,                       -- all that waits is due, up to this uid; null: it goes by its schedule
+    catch_up_uid         bigint NOT NULL DEFAULT 0,    -- of that, what was claimed last
+    catch_up_round       bigint NOT NULL DEFAULT 0,    -- that one's round
+    address              bigint NOT NULL DEFAULT 0,    -- digest of its address since that changed the last time; 0: it never did
     consecutive_failures bigint NOT NULL DEFAULT 0,
     failing_since        bigint,                       -- null unless five calls in a row failed
     last_success_at      bigint,

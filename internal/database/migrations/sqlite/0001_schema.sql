@@ -267,6 +267,10 @@ CREATE TABLE webhook_receivers (
     supplier_id          text PRIMARY KEY,
     shard                integer NOT NULL,             -- follows from supplier_id
     due_at               integer,                      -- no later than its earliest waiting delivery is due; null: none waits
+    catch_up_to          integer,                      -- all that waits is due, up to this uid; null: it goes by its schedule
+    catch_up_uid         integer NOT NULL DEFAULT 0,   -- of that, what was claimed last
+    catch_up_round       integer NOT NULL DEFAULT 0,   -- that one's round
+    address              integer NOT NULL DEFAULT 0,   -- digest of its address since that changed the last time; 0: it never did
     consecutive_failures integer NOT NULL DEFAULT 0,
     failing_since        integer,                      -- null unless five calls in a row failed
     last_success_at      integer,

@@ -1,0 +1,124 @@
+package deliveries
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// Catching up. After a resume, and after the first success of a failing receiver, all that waits for it is due,
+// whatever its schedule says. No delivery is changed for that, so it costs the same however many there are: the
+// receiver's row says up to which uid, and the claim steps through these in the order of acceptance and notes in the
+// same row how far it came. A delivery that fails again is behind that place and waits by its schedule. One that
+// another transaction has locked is passed over: a redelivery makes it due itself.
+
+// CatchUp makes all that waits for the suppliers' receivers due. It joins the transaction of ctx, if there is one. A
+// repetition begins at the front again, with those that failed meanwhile.
+func (s *DueStore) CatchUp(ctx context.Context, suppliers []string, now time.Time) error {
+	return s.EachSupplier(suppliers, func(suppliers []string) error {
+		_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET catch_up_uid = 0, catch_up_round = 0,
+				catch_up_to = (SELECT d.uid FROM webhook_deliveries d WHERE d.destination = webhook_receivers.supplier_id
+					AND d.destination <> 'own' AND d.status = 'pending' AND d.worker IS NULL`+
+			s.DB.Of(suppliers, `d.supplier_id`, `$1`)+` ORDER BY d.uid DESC LIMIT 1),
+				due_at = CASE WHEN due_at <= $2 THEN due_at ELSE $2 END
+			WHERE `+s.DB.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`),
+			s.DB.Values(suppliers), now.UnixMicro())
+		if err != nil {
+			return fmt.Errorf("store that what waits for receivers is due: %w", database.Translate(err))
+		}
+		return nil
+	})
+}
+
+// ClaimCatchingUp is Claim for receivers that catch up. Where it finds less than is wanted the receiver has caught up.
+func (s *AttemptStore) ClaimCatchingUp(ctx context.Context, wants map[string]int, now time.Time, worker,
+	attempts int64) (claimed []Claimed, err error) {
+	err = s.EachSupplier(slices.Sorted(maps.Keys(wants)), func(suppliers []string) error {
+		counts := make([]int64, len(suppliers))
+		for i, id := range suppliers {
+			counts[i] = int64(wants[id])
+		}
+		var some []Claimed
+		var err error
+		if s.Postgres() {
+			some, err = s.claimOf(ctx, s.acceptedFirst(suppliers), suppliers, suppliers, counts, now, worker, attempts)
+		} else {
+			some, err = s.catchUpSQLite(ctx, suppliers, counts, now, worker, attempts)
+		}
+		claimed = append(claimed, some...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(claimed, func(a, b Claimed) int {
+		return cmp.Or(cmp.Compare(a.Round.UID, b.Round.UID), cmp.Compare(a.Round.Number, b.Round.Number))
+	})
+	return claimed, s.caughtUp(ctx, wants, claimed)
+}
+
+// caughtUp stores how far receivers have caught up.
+func (s *AttemptStore) caughtUp(ctx context.Context, wants map[string]int, claimed []Claimed) error {
+	last, found := map[string]Claimed{}, map[string]int{}
+	for _, c := range claimed {
+		last[c.Destination] = c
+		found[c.Destination]++
+	}
+	for _, id := range slices.Sorted(maps.Keys(wants)) {
+		to := `catch_up_to`
+		if found[id] < wants[id] {
+			to = `NULL`
+		}
+		_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET catch_up_uid = $2, catch_up_round = $3,
+			catch_up_to = `+to+` WHERE supplier_id = $1`, id, last[id].Round.UID, last[id].Round.Number)
+		if err != nil {
+			return fmt.Errorf("store how far a receiver has caught up: %w", database.Translate(err))
+		}
+	}
+	return nil
+}
+
+// acceptedFirst selects, for claimOf, what waits for receivers that catch up.
+func (s *AttemptStore) acceptedFirst(suppliers []string) string {
+	return ` JOIN webhook_receivers r ON r.supplier_id = wanted.destination` + s.DB.Of(suppliers, `r.supplier_id`, `$6`) + `
+			CROSS JOIN LATERAL (
+				SELECT * FROM webhook_deliveries
+				WHERE destination = wanted.destination AND destination <> 'own' AND status = 'pending' AND worker IS NULL
+					AND (uid, round) > (r.catch_up_uid, r.catch_up_round) AND uid <= r.catch_up_to` +
+		s.DB.Of(suppliers, `supplier_id`, `$6`) + `
+				ORDER BY uid, round LIMIT wanted.n FOR UPDATE SKIP LOCKED) d`
+}
+
+// catchUpSQLite reads the place first: SQLite finds it in the index when it is a parameter.
+func (s *AttemptStore) catchUpSQLite(ctx context.Context, suppliers []string, counts []int64, now time.Time, worker,
+	attempts int64) (claimed []Claimed, err error) {
+	for i, id := range suppliers {
+		var place [3]int64
+		known, err := database.One(ctx, s.DB.SQL(ctx), `SELECT catch_up_uid, catch_up_round, coalesce(catch_up_to, 0)
+			FROM webhook_receivers WHERE supplier_id = $1`, []any{id}, &place[0], &place[1], &place[2])
+		if err != nil || !known {
+			return nil, err
+		}
+		ids, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries
+			WHERE destination = $1 AND destination <> 'own' AND status = 'pending' AND worker IS NULL
+				AND (uid, round) > ($2, $3) AND uid <= $4 ORDER BY uid, round LIMIT $5`,
+			id, place[0], place[1], place[2], counts[i])
+		if err != nil {
+			return nil, fmt.Errorf("claim webhook deliveries: %w", err)
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		some, err := s.beginSQLite(ctx, ids, now, worker, attempts)
+		if err != nil {
+			return nil, fmt.Errorf("claim webhook deliveries: %w", err)
+		}
+		claimed = append(claimed, some...)
+	}
+	return claimed, nil
+}

@@ -1,0 +1,60 @@
+package receivers
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/round"
+)
+
+// The end of a call says something of the address that was called. A call may end after the supplier has moved its
+// receiver: a change of the address leaves its digest in the receiver's row, and news of another one change nothing.
+
+// AddressOf returns the digest of a receiver's address, never 0; empty is the address of no receiver.
+func AddressOf(url string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(url)) // never fails
+	return int64(h.Sum64() | 1)
+}
+
+// Moved has the supplier's receiver begin without failures at an address, or none. It joins the transaction of ctx,
+// which stores the address. A pause stays, but for one of the service's when the receiver is removed.
+func (d *Registry) Moved(ctx context.Context, supplierID, url string) error {
+	return d.health.moved(ctx, supplierID, url, d.deps.Now())
+}
+
+// Addresses returns the digests of the addresses of those receivers that were moved. It joins the transaction of ctx.
+func (d *Registry) Addresses(ctx context.Context, suppliers []string) (map[string]int64, error) {
+	type row struct {
+		id      string
+		address int64
+	}
+	rows, err := database.Query(ctx, d.health.DB.SQL(ctx), `SELECT supplier_id, address FROM webhook_receivers WHERE `+
+		d.health.DB.AnyOf("supplier_id", 1), []any{d.health.DB.Values(suppliers)},
+		func(r *row) []any { return []any{&r.id, &r.address} })
+	if err != nil {
+		return nil, fmt.Errorf("read where receivers are: %w", err)
+	}
+	found := make(map[string]int64, len(rows))
+	for _, r := range rows {
+		found[r.id] = r.address
+	}
+	return found, nil
+}
+
+func (s *healthStore) moved(ctx context.Context, supplierID, url string, now time.Time) error {
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_receivers AS r (supplier_id, shard, address, updated_at)
+		VALUES ($1, $2, $3, $4)
+		ON CONFLICT (supplier_id) DO UPDATE SET address = excluded.address, updated_at = excluded.updated_at,
+			consecutive_failures = 0, failing_since = NULL, last_success_at = NULL, last_failure_at = NULL, last_error = '',
+			paused_at = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) = '' THEN NULL ELSE r.paused_at END,
+			paused_by = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) = '' THEN '' ELSE r.paused_by END`,
+		supplierID, round.ShardOf(supplierID), AddressOf(url), now.UnixMicro(), url)
+	if err != nil {
+		return fmt.Errorf("store that a receiver has another address: %w", err)
+	}
+	return nil
+}

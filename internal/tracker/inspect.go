@@ -1,0 +1,185 @@
+package tracker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// A view is read once when it is granted, and by the doctor, to find what it will not show as the specification has it:
+// columns that are not there, types that no field can be read from, values that come out as null.
+
+const rowsInspected = 1000
+
+// lackingViews returns the views that are there and lack columns of a record, each with a view to start from.
+func (s *views) lackingViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
+	if len(validateViews(views)) > 0 {
+		return nil, nil
+	}
+	for i, view := range views {
+		_, err := s.lookUp(ctx, view)
+		lacking, isLacking := errors.AsType[*lackingColumns](err)
+		switch {
+		case isLacking:
+			violations = append(violations, errs.At(fmt.Sprintf("/views/%d", i), lacking.Error()+"; start from: "+
+				skeleton(view, lacking.columns)))
+		case errs.KindOf(err) == errs.Unavailable:
+			return nil, fmt.Errorf("look at view: %w", err)
+		}
+	}
+	return violations, nil
+}
+
+// ViewNotes reads granted views once and returns what will not come out right, one line each. It is no error: a view may
+// be made later.
+func (s *Service) ViewNotes(ctx context.Context, views []string) (notes []string) {
+	for _, view := range views {
+		notes = append(notes, s.examine(ctx, view)...)
+	}
+	return notes
+}
+
+// Ailments returns of each view that an active client reads what keeps it from being shown whole.
+func (s *Service) Ailments(ctx context.Context) (map[string][]string, error) {
+	views, err := s.granted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ailments := map[string][]string{}
+	for view := range views {
+		ailments[view] = s.examine(ctx, view)
+	}
+	return ailments, nil
+}
+
+// examine returns what will not come out right of a view.
+func (s *views) examine(ctx context.Context, granted string) []string {
+	r, err := s.lookUp(ctx, granted)
+	lacking, isLacking := errors.AsType[*lackingColumns](err)
+	switch {
+	case errors.Is(err, errNoView):
+		return []string{fmt.Sprintf("there is no view %s (a table is none): its listings answer 403 until there is; "+
+			"start from: %s", granted, skeleton(granted, columns()))}
+	case isLacking:
+		return []string{err.Error() + ": its listings answer 503; start from: " + skeleton(granted, lacking.columns)}
+	case err != nil:
+		return []string{errs.Text(err)}
+	}
+	notes := r.unfit()
+	lost, err := s.lost(ctx, r)
+	fault, ofView := errors.AsType[*database.ViewError](err)
+	switch {
+	case errors.Is(err, errNoLogin):
+		return append(notes, fmt.Sprintf("the view %s was not read: it belongs to the role %s, whose code would run with this "+
+			"service's rights, as TRACKER_DATABASE_URL is not set", granted, r.role))
+	case ofView && fault.Denied:
+		return append(notes, fmt.Sprintf("the view %s may not be read, its listings answer 403 (%v); its owner runs: %s",
+			granted, fault, s.grant(r)))
+	case err != nil:
+		return append(notes, fmt.Sprintf("the view %s cannot be read, its listings answer 503: %s", granted, errs.Text(err)))
+	}
+	return append(notes, lost...)
+}
+
+// lost reads the view's first rows and returns which fields come out as null although they are not.
+func (s *views) lost(ctx context.Context, r *relation) (notes []string, err error) {
+	lost := map[string]string{}
+	var ids int
+	err = s.isolated(ctx, r, func(sel database.Select) error {
+		statement := "SELECT " + quote(columnID) + ", " + r.plain + " FROM " + r.from +
+			" ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) + fmt.Sprintf(" LIMIT %d", rowsInspected)
+		return sel(ctx, statement, func(row [][]byte) error {
+			ids++
+			for i, f := range fields() {
+				if value := row[i+1]; value != nil && string(appendValue(nil, f.kind, value)) == "null" {
+					lost[f.name] = fmt.Sprintf("the column %s of %s has %.60q, which is not %s: it comes out as null", f.name,
+						r.granted, value, f.kind)
+				}
+			}
+			return nil
+		})
+	})
+	for _, name := range slices.Sorted(maps.Keys(lost)) {
+		notes = append(notes, lost[name])
+	}
+	return notes, err
+}
+
+// unfit returns which columns have a type that their field cannot be read from, or is not written as it was meant.
+func (r *relation) unfit() (notes []string) {
+	for _, f := range fields() {
+		kind := r.types[f.name].kind
+		if kind == "" || f.kind.readable(kind) {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("the column %s of %s is of the type %s, which does not come out as %s; write %s",
+			f.name, r.granted, kind, f.kind, f.kind.cast(quote(f.name))))
+	}
+	return notes
+}
+
+// readable reports whether a field of the kind comes out right from a type of PostgreSQL, if its values are right.
+func (k kind) readable(name string) bool {
+	texts := []string{"text", "varchar", "name"}
+	numbers := []string{"int2", "int4", "int8", "numeric", "float4", "float8"}
+	stamps := []string{"timestamp", "timestamptz"}
+	switch k {
+	case textField:
+		return !slices.Contains([]string{"bool", "bpchar", "bytea"}, name)
+	case integerField, numberField:
+		return slices.Contains(slices.Concat(texts, numbers), name)
+	case boolField:
+		return name == "bool" || slices.Contains(slices.Concat(texts, numbers), name)
+	case dateField:
+		return name == "date" || slices.Contains(slices.Concat(texts, stamps), name)
+	default:
+		return name == "time" || name == "timetz" || slices.Contains(slices.Concat(texts, stamps), name)
+	}
+}
+
+// sqlType returns the type that a column of the kind is best given.
+func (k kind) sqlType() string {
+	return [...]string{textField: "text", integerField: "bigint", numberField: "double precision", boolField: "boolean",
+		dateField: "date", timeField: "time"}[k]
+}
+
+// cast returns an expression as the kind's type.
+func (k kind) cast(expression string) string {
+	return "CAST(" + expression + " AS " + k.sqlType() + ")"
+}
+
+// skeleton returns a statement to start from: columns that a view lacks are null in it.
+func skeleton(granted string, missing []string) string {
+	kinds := map[string]kind{columnID: integerField, columnLoadDate: dateField}
+	for _, f := range fields() {
+		kinds[f.name] = f.kind
+	}
+	list := columns()
+	for i, name := range list {
+		if slices.Contains(missing, name) {
+			list[i] = kinds[name].cast("NULL") + " AS " + name
+		}
+	}
+	return "CREATE VIEW " + quotedName(granted) + " AS SELECT " + strings.Join(list, ", ") + " FROM your_table"
+}
+
+// quotedName returns the granted name as an SQL identifier, with its schema if it names one.
+func quotedName(granted string) string {
+	parts := identifiers(granted)
+	for i, part := range parts {
+		parts[i] = quote(part)
+	}
+	return strings.Join(parts, ".")
+}
+
+// grant returns the statements that let the view be read.
+func (s *views) grant(r *relation) string {
+	login := quote(s.db.ReaderLogin(r.others()))
+	return "GRANT USAGE ON SCHEMA " + r.schema + " TO " + login + "; GRANT SELECT ON " + r.from + " TO " + login
+}

@@ -1,0 +1,263 @@
+package tracker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// Views that were not made here. Nothing is known of them: their ids may have any type, be null or repeat, their rows
+// change without a sign, and they run the code of who made them. So each page is one transaction of its own, in a
+// session that ends with it (database.Isolated), and rows are found by their place in an order of all that is shown of
+// them, never by an id.
+
+const (
+	viewRetry = 30 * time.Second // Retry-After of a view that cannot be read
+	shareWait = time.Second      // the same of a share that is used up
+)
+
+// views finds views and reads them, by the login that may run their code.
+type views struct {
+	db      *database.DB
+	rows    *database.Rows
+	serving bool
+}
+
+// view is a view while a page of it is read.
+type view struct {
+	*relation
+	s      *Service
+	client Client
+	sel    database.Select
+}
+
+// uncounted runs fn over the client's view, within the shares of reading.
+func (s *Service) uncounted(ctx context.Context, c Client, r *relation, fn func(view) (listing, error)) (
+	l listing, err error) {
+	end, err := s.shares.take(c.number)
+	if err != nil {
+		return listing{}, err
+	}
+	defer end()
+	err = s.isolated(ctx, r, func(sel database.Select) error {
+		l, err = fn(view{r, s, c, sel})
+		return err
+	})
+	return l, err
+}
+
+// errNoLogin says that a command does not run the code of others with its own login.
+var errNoLogin = errors.New("it belongs to another role, and TRACKER_DATABASE_URL, the login that reads such views, is " +
+	"not set")
+
+// isolated lets fn read the view by the login that may run its code.
+func (s *views) isolated(ctx context.Context, r *relation, fn func(database.Select) error) error {
+	rows := s.rows
+	if r.others() {
+		rows = rows.Others()
+		if !s.serving && !s.db.OthersApart() {
+			return errNoLogin
+		}
+	}
+	return rows.Isolated(ctx, fn)
+}
+
+// list returns a page of the view, newest load first. The rows after the first pages' newest id are left out, where ids
+// are integers: those that come while a client reads on would move the others.
+func (v view) list(ctx context.Context, key pinKey, q query) (listing, error) {
+	st, err := v.s.openCursor(ctx, v.client, v.relation, key, q.page.number == 1, v.present)
+	if err != nil {
+		return listing{}, err
+	}
+	p := newParameters(v.relation)
+	from := " FROM " + v.from + " WHERE " + p.upTo(st)
+	if q.day != "" {
+		from += " AND " + p.on(columnLoadDate, q.day)
+	}
+	var total int64
+	err = v.sel(ctx, "SELECT count(*)"+from, func(row [][]byte) error { return scanInts(row, &total) }, p.args...)
+	if err != nil {
+		return listing{}, fmt.Errorf("count the view's rows: %w", err)
+	}
+	l := v.s.newListing(total, q.page)
+	if q.page.offset() >= l.total {
+		return l, nil
+	}
+	statement := "SELECT " + v.plain + from +
+		" ORDER BY " + v.latest(columnLoadDate) + ", " + v.latest(columnID) + ", " + v.tied() +
+		" LIMIT " + p.bind(int64(q.page.size)) + " OFFSET " + p.bind(q.page.offset())
+	err = v.sel(ctx, statement, func(row [][]byte) error {
+		l.add(v.s.encoder, row)
+		return nil
+	}, p.args...)
+	if err != nil {
+		return listing{}, fmt.Errorf("read page: %w", err)
+	}
+	return l, nil
+}
+
+// snapshot returns a page of the devices that pinged on the target date, one record each, by device.
+func (v view) snapshot(ctx context.Context, key pinKey, q query) (listing, error) {
+	st, err := v.s.openCursor(ctx, v.client, v.relation, key, q.page.number == 1,
+		func(ctx context.Context, st state) (state, error) { return v.target(ctx, st, q.day) })
+	if err != nil {
+		return listing{}, err
+	}
+	if st.day == "" {
+		return v.s.newListing(0, q.page), nil
+	}
+	devices, places, err := v.winners(ctx, st)
+	if err != nil {
+		return listing{}, err
+	}
+	l := v.s.newListing(int64(len(devices)), q.page)
+	offset := q.page.offset()
+	if offset >= l.total {
+		return l, nil
+	}
+	wanted := make([]int64, 0, q.page.size)
+	for _, device := range devices[offset:min(offset+int64(q.page.size), l.total)] {
+		wanted = append(wanted, places[device])
+	}
+	return l, v.records(ctx, st, wanted, &l)
+}
+
+// target returns the present state with the given date, or the latest on which a device pinged.
+func (v view) target(ctx context.Context, st state, given string) (state, error) {
+	st, err := v.present(ctx, st)
+	if err != nil || given != "" {
+		st.day = given
+		return st, err
+	}
+	p := newParameters(v.relation)
+	err = v.sel(ctx, v.lastPing(p.upTo(st)), func(row [][]byte) error {
+		st.day = string(row[0])
+		return nil
+	}, p.args...)
+	if err != nil {
+		return state{}, fmt.Errorf("read the latest date of a ping: %w", err)
+	}
+	return st, nil
+}
+
+// order returns the order in which a device's records are chosen.
+func (v view) order() string {
+	return v.latest(columnPingTime) + ", " + v.latest(columnLoadDate) + ", " + v.latest(columnID) + ", " + v.tied()
+}
+
+// winners returns the devices of the state's day, the smallest first, and the place of each one's record in the order.
+// A text that is no number is no device.
+func (v view) winners(ctx context.Context, st state) (devices []int64, places map[int64]int64, err error) {
+	p := newParameters(v.relation)
+	statement := "SELECT " + quote(columnDevice) + " FROM " + v.from +
+		" WHERE " + p.upTo(st) + " AND " + p.on(columnPingDate, st.day) +
+		" ORDER BY " + v.order()
+	var place int64
+	places = map[int64]int64{}
+	err = v.sel(ctx, statement, func(row [][]byte) error {
+		place++
+		device, ok := parseInteger(strings.TrimSpace(string(row[0])))
+		if _, chosen := places[device]; ok && !chosen {
+			places[device] = place
+			devices = append(devices, device)
+		}
+		return nil
+	}, p.args...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("choose the devices' records: %w", err)
+	}
+	slices.Sort(devices)
+	return devices, places, nil
+}
+
+// records reads the rows of these places.
+func (v view) records(ctx context.Context, st state, places []int64, l *listing) error {
+	p := newParameters(v.relation)
+	condition := p.upTo(st) + " AND " + p.on(columnPingDate, st.day)
+	p.args = append(p.args, v.s.deps.DB.Values(places))
+	p.n++
+	statement := "SELECT place, " + v.plain +
+		" FROM (SELECT " + v.plain + ", row_number() OVER (ORDER BY " + v.order() + ") AS place" +
+		" FROM " + v.from + " WHERE " + condition + ") AS chosen" +
+		" WHERE " + v.s.deps.DB.AnyOf("place", p.n)
+	found := map[int64][]byte{}
+	err := v.sel(ctx, statement, func(row [][]byte) error {
+		place, err := strconv.ParseInt(string(row[0]), 10, 64)
+		found[place] = v.s.encoder.appendRecord(nil, row[1:])
+		return err
+	}, p.args...)
+	if err != nil {
+		return fmt.Errorf("read the devices' records: %w", err)
+	}
+	for _, place := range places {
+		if found[place] == nil {
+			return errMoved // it gives other rows each time that it is read
+		}
+		l.separate()
+		l.body = append(l.body, found[place]...)
+	}
+	return nil
+}
+
+// present returns the largest id that there is, when ids are integers.
+func (v view) present(ctx context.Context, _ state) (state, error) {
+	st := state{maxID: noID}
+	largest := "max(" + quote(columnID) + ")"
+	switch {
+	case !v.postgres(): // texts and blobs are larger than numbers
+		largest = "CASE typeof(" + largest + ") WHEN 'integer' THEN " + largest + " END"
+	case !v.types[columnID].integer():
+		return st, nil
+	}
+	err := v.sel(ctx, "SELECT "+largest+" FROM "+v.from, func(row [][]byte) error {
+		if row[0] == nil {
+			return nil
+		}
+		return scanInts(row, &st.maxID)
+	})
+	if err != nil {
+		return state{}, fmt.Errorf("read the view's largest id: %w", err)
+	}
+	return st, nil
+}
+
+// upTo returns the condition that a row belongs to the state.
+func (p *parameters) upTo(st state) string {
+	if st.maxID == noID {
+		return "true"
+	}
+	id := quote(columnID)
+	return "(" + id + " <= " + p.bind(st.maxID) + " OR " + id + " IS NULL)"
+}
+
+// isSlow reports whether a view took longer than a statement may: once more it would again.
+func isSlow(err error) bool {
+	fault, ok := errors.AsType[*database.ViewError](err)
+	return ok && fault.Slow
+}
+
+// unread answers for a view that cannot be read, and names it in the log, which says so once a minute.
+func (s *Service) unread(ctx context.Context, c Client, err error) error {
+	if ctx.Err() != nil || errs.KindOf(err) != errs.Internal {
+		return err
+	}
+	unavailable := errs.NewUnavailable("The view of this client cannot be read at the moment.", viewRetry, err)
+	s.deps.Log.WarnContext(ctx, "the granted view "+c.Views[0]+" cannot be read", "client", c.ID, "error", unavailable)
+	if gone(err) {
+		return noViews()
+	}
+	return unavailable
+}
+
+// gone reports whether the view is not there, or may not be read.
+func gone(err error) bool {
+	fault, ok := errors.AsType[*database.ViewError](err)
+	return errors.Is(err, errNoView) || ok && fault.Denied
+}
