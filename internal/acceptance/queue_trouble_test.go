@@ -19,7 +19,13 @@ import (
 // natsReadiness is what /readyz of a process answers.
 func natsReadiness(t *testing.T, p *apptest.Process) (status int, body string) {
 	t.Helper()
-	response, err := http.Get(p.AdminURL("/readyz"))
+	return adminGet(t, p, "/readyz")
+}
+
+// adminGet is what the operator listener of a process answers.
+func adminGet(t *testing.T, p *apptest.Process, path string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get(p.AdminURL(path))
 	if err != nil {
 		t.Fatal(err)
 	}
