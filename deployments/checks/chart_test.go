@@ -278,7 +278,7 @@ func TestChart_selectors_find_their_pods_and_nothing_else(t *testing.T) {
 	})
 }
 
-func TestChart_scales_workers_by_lag_or_CPU_and_leaves_replicas_to_what_scales(t *testing.T) {
+func TestChart_scales_workers_by_backlog_or_CPU_and_leaves_replicas_to_what_scales(t *testing.T) {
 	t.Parallel()
 	small, large, hpa := objects(t, installations["small"]), objects(t, installations["large"]),
 		objects(t, installations["hpa"])
@@ -305,10 +305,54 @@ func TestChart_scales_workers_by_lag_or_CPU_and_leaves_replicas_to_what_scales(t
 	triggers, _, _ := unstructured.NestedSlice(scaled.Object, "spec", "triggers")
 	trigger, _ := triggers[0].(map[string]any)
 	metadata, _, _ := unstructured.NestedStringMap(trigger, "metadata")
-	want := map[string]string{"natsServerMonitoringEndpoint": "nats.nats.svc.cluster.local:8222", "account": "SUPPLYHUB",
-		"stream": "MR", "consumer": "worker", "lagThreshold": "20", "activationLagThreshold": "0"}
-	if target != "hub-worker" || trigger["type"] != "nats-jetstream" || !maps.Equal(metadata, want) {
+	want := map[string]string{"url": "http://" + backlogHost + ":9090/backlog", "valueLocation": "backlog",
+		"targetValue": "200", "activationTargetValue": "0"}
+	if target != "hub-worker" || trigger["type"] != "metrics-api" || !maps.Equal(metadata, want) {
 		t.Errorf("KEDA scales %s by %v", target, trigger)
+	}
+}
+
+const backlogHost = "hub-backlog.default.svc"
+
+// KEDA's operator has a way to the apis' operator listeners: a service, a rule of the network, and a name that they
+// answer to. No service has it where KEDA does not scale.
+func TestChart_lets_KEDA_and_nobody_else_ask_for_the_backlog(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ values, hosts string }{
+		"by itself":    {`worker: {autoscaling: {mode: keda, minReplicas: 0}}`, backlogHost},
+		"beside names": {`{worker: {autoscaling: {mode: keda}}, config: {ADMIN_HOSTS: "a.b,c"}}`, backlogHost + ",a.b,c"},
+		"not at all":   {`config: {ADMIN_HOSTS: c}`, "c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := objects(t, c.values)
+			scales := name != "not at all"
+			api := get[*appsv1.Deployment](t, all, "Deployment/hub-api").Spec.Template
+			if hosts := env(api.Spec.Containers[0])["ADMIN_HOSTS"]; hosts != c.hosts {
+				t.Errorf("the api answers to %q", hosts)
+			}
+			service, found := all["Service/hub-backlog"].(*corev1.Service)
+			if found != scales {
+				t.Fatalf("there is a service for it: %t", found)
+			}
+			ingress := get[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy/hub-api").Spec.Ingress
+			open := slices.IndexFunc(ingress, func(r networkingv1.NetworkPolicyIngressRule) bool {
+				return r.Ports[0].Port.StrVal == "admin"
+			})
+			if !scales {
+				if open >= 0 {
+					t.Errorf("the operator listener is open to %v", ingress[open].From)
+				}
+				return
+			}
+			if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(api.Labels)) || service.Spec.Type != "ClusterIP" ||
+				service.Spec.Ports[0].Port != 9090 || service.Spec.Ports[0].TargetPort.StrVal != "admin" {
+				t.Errorf("the service is %+v", service.Spec)
+			}
+			if open < 0 || len(ingress[open].From) != 1 || ingress[open].From[0].PodSelector.MatchLabels["app"] != "keda-operator" {
+				t.Errorf("the network lets in %+v", ingress)
+			}
+		})
 	}
 }
 

@@ -99,12 +99,21 @@ func (c *chaos) deletedStream() {
 	})
 }
 
-// pausedConsumer is paused for an hour, and not resumed by the test.
-func (c *chaos) pausedConsumer() {
+// pausedConsumers are paused for an hour, and not resumed by the test.
+func (c *chaos) pausedConsumers() {
 	c.t.Helper()
-	c.eventually("the consumer is paused", func(js jetstream.JetStream) error {
-		_, err := js.PauseConsumer(c.t.Context(), "MR", "worker", time.Now().Add(time.Hour))
-		return err
+	c.eventually("the workers' consumers are paused", func(js jetstream.JetStream) error {
+		stream, err := js.Stream(c.t.Context(), "MR")
+		if err != nil {
+			return err
+		}
+		names := stream.ConsumerNames(c.t.Context())
+		for name := range names.Name() {
+			if _, err := js.PauseConsumer(c.t.Context(), "MR", name, time.Now().Add(time.Hour)); err != nil {
+				return err
+			}
+		}
+		return names.Err()
 	})
 	hold(outage)
 }

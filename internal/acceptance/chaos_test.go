@@ -72,7 +72,7 @@ func faults() []fault {
 				hold(outage / 5)
 			}
 		}},
-		{"the consumer paused", false, (*chaos).pausedConsumer},
+		{"the consumers paused", false, (*chaos).pausedConsumers},
 		{"one of ten COMMITs without an answer", false, func(c *chaos) {
 			c.ends.start(true)
 			hold(outage)

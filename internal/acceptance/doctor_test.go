@@ -165,7 +165,7 @@ func TestDoctor_names_missing_rights(t *testing.T) {
 	}
 	for _, name := range []string{"api", "worker"} {
 		found := doctor(t, h, name, as(name))
-		for _, check := range []string{"database rights", "nats rights"} {
+		for _, check := range []string{"database rights", "nats messages"} {
 			if status, detail, _ := found.said(t, check); status != "ok" {
 				t.Errorf("%s with the rights of deployments/: %s is %s: %s", name, check, status, detail)
 			}

@@ -19,7 +19,7 @@ import (
 // shared are the gauges of what all processes share: each shows the same.
 var shared = []string{
 	`supplyhub_database_up`, `supplyhub_requests{status="enqueued"}`, `supplyhub_requests{status="failed"}`,
-	`supplyhub_oldest_enqueued_request_seconds`,
+	`supplyhub_oldest_enqueued_request_seconds`, `supplyhub_backlog`,
 	`supplyhub_webhook_deliveries{status="pending"}`, `supplyhub_webhook_deliveries{status="dead"}`,
 	`supplyhub_webhook_deliveries{status="failed"}`,
 	`supplyhub_webhook_receivers{state="active"}`, `supplyhub_webhook_receivers{state="failing"}`,
@@ -213,6 +213,40 @@ func TestMetrics_of_shared_state_are_exact_and_young_and_the_same_whichever_proc
 					processes = processes[1:]
 				}
 			}
+		})
+	}
+}
+
+// An autoscaler of workers asks an api, also when there is no worker at all.
+func TestBacklog_is_what_workers_could_do_and_sinks_to_0_when_they_do_it(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			backlog := func(n int) func() bool {
+				return func() bool {
+					status, body := adminGet(t, h.APIs[0], "/backlog")
+					return status == http.StatusOK && body == fmt.Sprintf("{\"backlog\": %d}\n", n)
+				}
+			}
+			wait.Until(t, "nothing is due", backlog(0))
+			s := h.Supplier(t)
+			if stack != apptest.Production {
+				becomes(t, s, submit(t, s, nil), "estimated")
+				wait.Until(t, "nothing is due again", backlog(0))
+				return
+			}
+			h.Workers[0].Kill()
+			for range 3 {
+				submit(t, s, nil)
+			}
+			wait.Until(t, "three estimations are due", backlog(3))
+			if series := scrape(t, h.APIs[0]); series["supplyhub_backlog"] != "3" {
+				t.Errorf("/metrics shows %s", series["supplyhub_backlog"])
+			}
+			h.Workers[0].Restart()
+			wait.Until(t, "all is done", backlog(0))
 		})
 	}
 }

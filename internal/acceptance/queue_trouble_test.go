@@ -19,7 +19,13 @@ import (
 // natsReadiness is what /readyz of a process answers.
 func natsReadiness(t *testing.T, p *apptest.Process) (status int, body string) {
 	t.Helper()
-	response, err := http.Get(p.AdminURL("/readyz"))
+	return adminGet(t, p, "/readyz")
+}
+
+// adminGet is what the operator listener of a process answers.
+func adminGet(t *testing.T, p *apptest.Process, path string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get(p.AdminURL(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,23 +78,17 @@ func TestQueue_that_can_be_read_but_not_used_delays_no_request(t *testing.T) {
 	r := newNATSRig(t)
 	type trouble struct {
 		name string
-		make func() // of what it leaves to be estimated, it notes the id
+		make func()
 		says string // in /readyz of the api and in the doctor; empty: it is put right, and the log says so
 		log  string
 		heal func()
 	}
 	nothing := func() {}
-	var left []int64
 	for _, s := range []trouble{
-		{"an acknowledged message left at its head", func() {
-			r.Workers[0].Kill()
-			left = append(left, submit(t, r.supplier, nil))
-			wait.Until(t, "it is queued", func() bool { return r.stream().CachedInfo().State.Msgs > 0 })
-			queuetest.Orphan(t, r.js, "MR", "worker")
-			r.Workers[0].Restart()
-		}, "", "", nothing},
-		{"an edited consumer", r.editConsumer, "", "was changed", nothing},
-		{"a paused consumer", r.pauseConsumer, "", "was paused", nothing},
+		{"deleted consumers", r.deleteConsumers, "", "", nothing},
+		{"an edited stream", func() {
+			r.editStream(func(c *jetstream.StreamConfig) { c.MaxMsgs, c.Discard = 1, jetstream.DiscardNew })
+		}, "", "not as it should be", nothing},
 		{"a deleted stream", r.deleteStream, "", "", nothing},
 		{"a stream of another hand", func() {
 			r.deleteStream()
@@ -101,7 +101,7 @@ func TestQueue_that_can_be_read_but_not_used_delays_no_request(t *testing.T) {
 		{"a stream of another installation", func() {
 			r.deleteStream()
 			_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"},
-				Retention: jetstream.WorkQueuePolicy, Metadata: map[string]string{"supplyhub.installation": "another"}})
+				Metadata: map[string]string{"supplyhub.installation": "another"}})
 			r.must(err)
 		}, "belongs to installation another", "belongs to installation another", r.deleteStream},
 	} {
@@ -112,6 +112,7 @@ func TestQueue_that_can_be_read_but_not_used_delays_no_request(t *testing.T) {
 				logged[p] = len(p.Log())
 			}
 			s.make()
+			var left []int64
 			for range 3 {
 				left = append(left, submit(t, r.supplier, nil))
 			}
@@ -198,9 +199,9 @@ func TestQueue_whose_disk_is_full_delays_no_request(t *testing.T) {
 			t.Errorf("%s does not log that %s", p.Name, line)
 		}
 	}
-	if status, detail, _ := doctor(t, h, "api", nil).said(t, "nats rights"); status != "broken" ||
+	if status, detail, _ := doctor(t, h, "api", nil).said(t, "nats messages"); status != "broken" ||
 		!strings.Contains(detail, why) {
-		t.Errorf("the api's doctor: rights are %s: %s", status, detail)
+		t.Errorf("the api's doctor: messages are %s: %s", status, detail)
 	}
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)

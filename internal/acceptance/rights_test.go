@@ -140,14 +140,17 @@ func TestRights_of_a_NATS_user_reach_no_message_of_the_other(t *testing.T) {
 	t.Parallel()
 	server := queuetest.NewWithUsers(t, "../../deployments/nats-users.conf", "api", "worker")
 	both := []string{"$JS.API.STREAM.SNAPSHOT.MR", "$JS.API.STREAM.MSG.DELETE.MR", "$JS.API.DIRECT.GET.MR",
-		"$JS.API.CONSUMER.CREATE.MR", "$JS.API.CONSUMER.CREATE.MR.spy", "$JS.API.CONSUMER.CREATE.MR.spy.mr.s.1",
-		"$JS.API.CONSUMER.DURABLE.CREATE.MR.spy", "$JS.API.STREAM.CREATE.SPY", "$JS.API.STREAM.UPDATE.OTHER",
+		"$JS.API.CONSUMER.CREATE.MR", "$JS.API.CONSUMER.CREATE.MR.spy.mr.s.1", "$JS.API.CONSUMER.CREATE.OTHER.spy",
+		"$JS.API.CONSUMER.DURABLE.CREATE.MR.spy", "$JS.API.CONSUMER.DELETE.MR.spy", "$JS.API.CONSUMER.PAUSE.MR.spy",
+		"$JS.API.STREAM.DELETE.MR", "$JS.API.STREAM.PURGE.MR", "$JS.API.STREAM.MSG.GET.MR",
+		"$JS.API.STREAM.CREATE.SPY", "$JS.API.STREAM.UPDATE.OTHER",
 		"$JS.API.STREAM.LIST", "$SYS.REQ.SERVER.PING", "_INBOX.x"}
 	for user, refused := range map[string]struct{ subscribe, publish []string }{
-		"api": {[]string{">", "mr.>", "workers.MR.>", "_INBOX.>", "_INBOX_worker.>", "$JS.>", "$SYS.>"},
-			append([]string{"_INBOX_worker.x", "$JS.API.CONSUMER.MSG.NEXT.MR.worker"}, both...)},
+		"api": {[]string{">", "mr.>", "_INBOX.>", "_INBOX_worker.>", "$JS.>", "$SYS.>"},
+			append([]string{"_INBOX_worker.x", "$JS.API.CONSUMER.CREATE.MR.spy",
+				"$JS.API.CONSUMER.MSG.NEXT.MR.spy"}, both...)},
 		"worker": {[]string{">", "mr.>", "_INBOX.>", "_INBOX_api.>", "$JS.>", "$SYS.>"},
-			append([]string{"_INBOX_api.x", "mr.s.1", "$JS.API.STREAM.MSG.GET.MR"}, both...)},
+			append([]string{"_INBOX_api.x", "other.s.1"}, both...)},
 	} {
 		t.Run(user, func(t *testing.T) {
 			t.Parallel()

@@ -126,7 +126,7 @@ const gaugeTimeout = 4 * time.Second
 type gauges struct {
 	database                               prometheus.Gauge
 	requests, deliveries, receivers, quota *prometheus.GaugeVec
-	oldest, oldestPending                  *prometheus.GaugeVec // of no label: a vector can be emptied
+	oldest, oldestPending, backlog         *prometheus.GaugeVec // without a label: a vector can be emptied
 }
 
 // newGauges registers the gauges, which show nothing until something is known.
@@ -143,12 +143,14 @@ func newGauges(r prometheus.Registerer) *gauges {
 			"How long the oldest request waits for its estimates; 0 when none does."),
 		oldestPending: vector("supplyhub_oldest_pending_delivery_seconds",
 			"How long the oldest delivery has waited that is not taken yet; 0 when none does."),
+		backlog: vector("supplyhub_backlog",
+			"Estimations and webhook deliveries that are due and that workers can do, over all processes."),
 		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status.", "status"),
 		receivers:  vector("supplyhub_webhook_receivers", "Suppliers' receivers by state.", "state"),
 		quota: vector("supplyhub_scoreboard_quota_remaining",
 			"Scoreboard requests that a requester may still send today.", "requester"),
 	}
-	r.MustRegister(g.database, g.requests, g.oldest, g.oldestPending, g.deliveries, g.receivers, g.quota)
+	r.MustRegister(g.database, g.requests, g.oldest, g.oldestPending, g.backlog, g.deliveries, g.receivers, g.quota)
 	return g
 }
 
@@ -186,13 +188,27 @@ func (a *pipeline) readGauges(ctx context.Context, g *gauges) error {
 	show(g.deliveries, map[string]int64{"pending": n.Pending, "dead": n.Dead, "failed": n.Failed}, err)
 	show(g.receivers, map[string]int64{"active": n.Active, "failing": n.Failing, "paused": n.Paused}, err)
 	if err != nil {
-		g.oldest.Reset()
-		g.oldestPending.Reset()
+		for _, unknown := range []*prometheus.GaugeVec{g.oldest, g.oldestPending, g.backlog} {
+			unknown.Reset()
+		}
 		return err
 	}
 	g.oldest.WithLabelValues().Set(n.Oldest.Seconds())
 	g.oldestPending.WithLabelValues().Set(n.OldestPending.Seconds())
+	g.backlog.WithLabelValues().Set(float64(n.Backlog))
 	return nil
+}
+
+// serveBacklog answers an autoscaler of workers, which keeps their number while the backlog is not known.
+func (a *pipeline) serveBacklog(w http.ResponseWriter, _ *http.Request) {
+	counts := a.figures.Newest()
+	if counts.At.IsZero() {
+		http.Error(w, "the backlog is not known", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = fmt.Fprintf(w, "{\"backlog\": %d}\n", counts.Backlog) // a caller that hung up does not matter
 }
 
 // show sets the vector's one label to what was read, or takes it away when that is not known.

@@ -26,7 +26,7 @@ var road = []struct{ file, function, next string }{
 	{"internal/materials/work/message.go", "Publish", "Publish"},
 	{"internal/queue/publish.go", "Publish", "outgoing"},
 	{"internal/queue/publish.go", "publishOutgoing", byQueue},
-	{"internal/queue/consume.go", "Consume", "handle"},
+	{"internal/queue/consume.go", "pass", "take"},
 	{"internal/app/worker.go", "work", "Work"},
 	{"internal/materials/work/worker.go", "Work", "worker"},
 	{"internal/materials/work/worker.go", "newWorkerBatcher", "flushWork"},

@@ -68,6 +68,7 @@ var edges = map[string][]string{
 
 	"internal/database/sqlite": {"internal/database"},
 
+	"internal/queue":          {},
 	"internal/queue/embedded": {"internal/errs", "internal/queue"},
 
 	"internal/telemetry": {"internal/errs", "internal/logctx"},

@@ -50,6 +50,7 @@ func (a *App) operatorHandler(checks telemetry.Checks, held *httpapi.Ledger) (ht
 	consoleRoutes(engine, site)
 	mux := http.NewServeMux()
 	mux.Handle("/", telemetry.AdminHandler(a.registry, checks))
+	mux.HandleFunc("GET /backlog", a.serveBacklog)
 	mux.Handle("GET /{$}", http.RedirectHandler(console.Base, http.StatusSeeOther))
 	mux.Handle(console.Base, engine)
 	mux.Handle(console.Base+"/", engine)

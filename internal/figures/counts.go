@@ -32,6 +32,7 @@ type Counts struct {
 	Pending, Dead, Failed    int64         // deliveries
 	OldestPending            time.Duration // how long the oldest pending delivery had waited; 0: none did
 	Active, Failing, Paused  int64         // receivers
+	Backlog                  int64         // estimations and deliveries that workers could do by now
 }
 
 // Counts returns those of this step, which it counts unless a process has done so.

@@ -94,7 +94,7 @@ func TestCounts_are_of_each_request_delivery_and_receiver_once(t *testing.T) {
 		}
 		want := Counts{At: noon, Enqueued: 5, FailedRequests: 1, Oldest: 50 * time.Second, Pending: 6,
 			OldestPending: 900 * time.Second, Dead: 2, Failed: 1,
-			Active: 1, Failing: 2, Paused: 3}
+			Active: 1, Failing: 2, Paused: 3, Backlog: 3 + 2} // estimations, and deliveries to the own endpoint
 		if got, err := at(db, noon).Count(t.Context()); err != nil || got != want {
 			t.Errorf("%+v, want %+v: %v", got, want, err)
 		}
@@ -129,6 +129,42 @@ func TestCounts_are_exact_up_to_100000_which_means_that_or_more(t *testing.T) {
 		got, err = at(db, noon).Count(t.Context())
 		if err != nil || got.Pending != 99_999 || got.Failed != 99_999 || got.Enqueued != 99_999 {
 			t.Errorf("then %+v, %v", got, err)
+		}
+	})
+}
+
+// waits makes the receiver's earliest delivery due and, of its deliveries, as many as are given by then.
+func waits(t *testing.T, db *database.DB, to string, by time.Time, now, later int) {
+	t.Helper()
+	exec(t, db, `UPDATE webhook_receivers SET due_at = ? WHERE supplier_id = ?`, by.UnixMicro(), to)
+	for i := range now + later {
+		id := fmt.Sprint("1-", to, "-", i)
+		delivery(t, db, id, 1, 1, to, "pending", nil, 1)
+		if at := by.Add(time.Hour); i >= now {
+			exec(t, db, `UPDATE webhook_deliveries SET next_attempt_at = ? WHERE id = ?`, at.UnixMicro(), id)
+		}
+	}
+}
+
+func TestBacklog_counts_what_workers_could_do_by_now(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		for i, at := range []any{noon.UnixMicro(), noon.Add(-time.Hour).UnixMicro(), noon.UnixMicro() + 1, nil} {
+			request(t, db, int64(i+1), "enqueued", 1, 1, at) // the last has its estimates
+		}
+		for i, paused := range []string{"", "", "supplier", ""} {
+			supplier(t, db, fmt.Sprint("s", i), "https://x", true, 1, paused)
+		}
+		waits(t, db, "own", noon, 3, 4)
+		waits(t, db, "s0", noon, 5, 1)
+		waits(t, db, "s1", noon.Add(-time.Hour), 1, 0)
+		waits(t, db, "s2", noon, 10, 0) // paused
+		waits(t, db, "s3", noon.Add(time.Second), 0, 10)
+		delivery(t, db, "1-in hand", 1, 1, "s0", "pending", 7, 1)
+		delivery(t, db, "1-done", 1, 1, "s0", "delivered", nil, 1)
+		const want = 2 + 3 + 5 + 1
+		if got, err := at(db, noon).Counts(t.Context()); err != nil || got.Backlog != want {
+			t.Errorf("%d, want %d: %v", got.Backlog, want, err)
 		}
 	})
 }
@@ -234,19 +270,22 @@ func TestCounts_never_walk_through_what_is_well(t *testing.T) {
 		`ANALYZE`, `VACUUM`,
 	} {
 		exec(t, db, state)
-		plan := databasetest.Plan(t, db, counting)
+		plan := databasetest.Plan(t, db, store{db}.counting(), noon.UnixMicro())
 		lines := scans.FindAllStringSubmatch(plan, -1)
 		for _, line := range lines {
 			narrow := slices.Contains([]string{"material_requests_enqueued", "material_requests_failed",
 				"webhook_deliveries_0_worker_idx", "webhook_deliveries_0_status_uid_round_idx",
 				"webhook_deliveries_0_destination_next_attempt_at_idx", "suppliers_with_receiver", "webhook_receivers_ill",
-				"r", "r_1"}, line[2])
+				"r", "r_1", "material_requests_due", "webhook_receivers_due"}, line[2])
 			key := line[2] == "suppliers_pkey" && strings.Contains(line[0], "Index Cond: ")
 			if !narrow && !key || line[1] == "Bitmap " || line[1] == "Seq " {
 				t.Errorf("after %.30s it reads %s:\n%s", state, line[0], plan)
 			}
 		}
-		if len(lines) < 12 {
+		if to := strings.Count(plan, "(destination = webhook_receivers.supplier_id) AND (next_attempt_at <= "); to != 1 {
+			t.Errorf("after %.30s what is due to a receiver is not looked up by its index:\n%s", state, plan)
+		}
+		if len(lines) < 15 {
 			t.Errorf("after %.30s:\n%s", state, plan)
 		}
 	}
@@ -258,7 +297,8 @@ func TestCounts_never_walk_through_what_is_well(t *testing.T) {
 
 func TestCounts_on_sqlite_go_by_indexes_alone(t *testing.T) {
 	t.Parallel()
-	plan := databasetest.Plan(t, databasetest.Open(t, database.SQLite), counting)
+	db := databasetest.Open(t, database.SQLite)
+	plan := databasetest.Plan(t, db, store{db}.counting(), noon.UnixMicro())
 	for line := range strings.Lines(plan) {
 		of := strings.Fields(line)
 		if of[0] == "SCAN" && len(of[1]) > 1 && !strings.Contains(line, " INDEX ") || strings.Contains(line, "TEMP B-TREE") {

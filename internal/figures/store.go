@@ -53,7 +53,7 @@ const most = 100_000
 
 // counting reads each figure by the index that has just its rows, in its order and up to `most` of them. The conditions
 // repeat those of the indexes. Of the enqueued requests and of the pending deliveries the
-// 10,000 that were accepted first have the oldest.
+// 10,000 that were accepted first have the oldest. The last place is for the deliveries due to one receiver of r.
 const counting = `
 	SELECT 'enqueued' AS what, count(*) AS n FROM (SELECT 1 FROM material_requests
 		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 100000) AS c
@@ -70,11 +70,19 @@ const counting = `
 	UNION ALL SELECT 'failed', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'failed' LIMIT 100000) AS c
 	UNION ALL SELECT 'receivers', count(*) FROM (SELECT 1 FROM suppliers
 		WHERE active AND webhook_url <> '' ORDER BY id LIMIT 300000) AS c
+	UNION ALL SELECT 'due', count(*) FROM (SELECT 1 FROM material_requests
+		WHERE due_at IS NOT NULL AND due_at <= $1 ORDER BY shard, supplier_id, due_at LIMIT 100000) AS c
+	UNION ALL SELECT 'due', count(*) FROM (SELECT 1 FROM ` + due + ` AND destination = 'own' LIMIT 100000) AS c
+	UNION ALL SELECT 'due', count(*) FROM (SELECT 1 FROM (SELECT supplier_id FROM webhook_receivers
+			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $1 ORDER BY shard, due_at LIMIT 100000) AS r
+		CROSS JOIN %s LIMIT 100000) AS c
 	UNION ALL SELECT 'failing', count(*) FROM ` + ill + ` AND r.paused_by = ''
 	UNION ALL SELECT 'paused', count(*) FROM ` + ill + ` AND r.paused_by <> ''`
 
 const (
 	open = `webhook_deliveries WHERE status <> 'delivered' AND worker IS NULL AND uid > 0`
+	due  = `webhook_deliveries WHERE status = 'pending' AND worker IS NULL AND next_attempt_at <= $1`
+	toIt = due + ` AND destination = r.supplier_id`
 
 	// ill are the receivers r that fail or are paused. A deactivated supplier, or one without an address, has none. No
 	// plan begins with the suppliers: a limited table is read as it is.
@@ -83,13 +91,23 @@ const (
 		JOIN suppliers AS s ON s.id = r.supplier_id WHERE s.active AND s.webhook_url <> ''`
 )
 
+// counting returns the statement. PostgreSQL would read what is due to all receivers once for each; SQLite joins in the
+// order that is written, and spread tables are joined where they are.
+func (s store) counting() string {
+	if s.db.Engine() == database.SQLite || s.db.Spread() {
+		return fmt.Sprintf(counting, toIt)
+	}
+	return fmt.Sprintf(counting, `LATERAL (SELECT 1 FROM `+toIt+` ORDER BY next_attempt_at LIMIT 100000) AS d`)
+}
+
 // count counts all of it as one moment has it. A receiver that is paused does not count as failing.
 func (s store) count(ctx context.Context, now time.Time) (c Counts, err error) {
 	type figure struct {
 		what string
 		n    int64
 	}
-	list, err := database.Query(ctx, s.db.SQL(ctx), counting, nil, func(f *figure) []any { return []any{&f.what, &f.n} })
+	list, err := database.Query(ctx, s.db.SQL(ctx), s.counting(), []any{now.UnixMicro()},
+		func(f *figure) []any { return []any{&f.what, &f.n} })
 	if err != nil {
 		return c, fmt.Errorf("count what all processes show: %w", err)
 	}
@@ -101,7 +119,8 @@ func (s store) count(ctx context.Context, now time.Time) (c Counts, err error) {
 	c = Counts{
 		At: now, Enqueued: capped("enqueued"), FailedRequests: capped("failed requests"), Pending: capped("pending"),
 		Dead: capped("dead"), Failed: capped("failed"), Failing: capped("failing"), Paused: capped("paused"),
-		Active: min(found["receivers"]-found["failing"]-found["paused"], most),
+		Active:  min(found["receivers"]-found["failing"]-found["paused"], most),
+		Backlog: capped("due"),
 	}
 	since := func(what string) (waited time.Duration) {
 		if at := found[what]; at > 0 {
@@ -114,7 +133,7 @@ func (s store) count(ctx context.Context, now time.Time) (c Counts, err error) {
 }
 
 const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending, pending_us, dead, failed, active,
-	failing, paused`
+	failing, paused, backlog`
 
 // newest returns the counts of the latest step; zeros when nothing was counted yet.
 func (s store) newest(ctx context.Context) (c Counts, err error) {
@@ -125,7 +144,7 @@ func (s store) newest(ctx context.Context) (c Counts, err error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
 		`SELECT `+countsColumns+` FROM gauges ORDER BY step DESC LIMIT 1`, nil, func(r *row) []any {
 			return []any{&r.at, &r.Enqueued, &r.FailedRequests, &r.oldest, &r.Pending, &r.oldestPending, &r.Dead, &r.Failed,
-				&r.Active, &r.Failing, &r.Paused}
+				&r.Active, &r.Failing, &r.Paused, &r.Backlog}
 		})
 	if err != nil || len(rows) == 0 {
 		return c, wrapped("read what is counted", err)
@@ -142,8 +161,9 @@ func (s store) keep(ctx context.Context, c Counts) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM gauges WHERE step >= $1 OR step <= $2`, step, step-kept)
 	if err == nil {
 		_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO gauges (step, `+countsColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`, step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
-			c.Oldest.Microseconds(), c.Pending, c.OldestPending.Microseconds(), c.Dead, c.Failed, c.Active, c.Failing, c.Paused)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
+			c.Oldest.Microseconds(), c.Pending, c.OldestPending.Microseconds(), c.Dead, c.Failed, c.Active, c.Failing, c.Paused,
+			c.Backlog)
 	}
 	return wrapped("keep what is counted", err)
 }

@@ -21,7 +21,7 @@ const (
 	consumeRetry = 500 * time.Millisecond // until a consumer that failed is made again
 	heartbeat    = 2 * time.Second        // of the server while it has no message; two missing ones are a failure
 	steadyAfter  = 3 * heartbeat          // a consumer that has not failed for so long brings messages
-	forgottenFor = 10 * time.Second       // the server drops a consumer that nobody has read for so long
+	forgottenFor = 10 * time.Second       // the server drops a consumer that was not read for so long
 )
 
 // Message is what was published under its subject.
@@ -32,8 +32,8 @@ type Message struct {
 
 // Consume calls take with each message that is published under one of the subjects from now on, one after the other,
 // and returns when ctx ends. take is to return soon. subjects is asked again after each note in changed; while it
-// returns none, nothing is consumed. What is published while no server is reached, or this process is cut off, comes
-// later, from the last minute; a message may get lost, and come twice.
+// returns none, nothing is consumed. Messages that others publish while this process is cut off come later, if it is back
+// within a minute; a message may get lost, and may come twice.
 func (q *Queue) Consume(ctx context.Context, subjects func() []string, changed <-chan struct{}, take func(Message)) {
 	r := &reader{queue: q, wanted: subjects, changed: changed, take: take}
 	for r.follow(); ctx.Err() == nil; r.follow() {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -192,7 +193,7 @@ func TestHealth_of_a_worker_that_may_not_read_says_so_once(t *testing.T) {
 func TestHealth_of_a_worker_that_cannot_read_says_why_and_is_nil_once_it_can(t *testing.T) {
 	t.Parallel()
 	url := queuetest.New(t).URL()
-	// all consumers that this stream may have are somebody else's
+	// the one consumer that this stream may have belongs to another program
 	makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}, MaxAge: time.Minute, MaxConsumers: 1})
 	js := operator(t, url)
 	other := jetstream.ConsumerConfig{Durable: "other"}
@@ -221,6 +222,33 @@ func TestHealth_of_a_worker_that_cannot_read_says_why_and_is_nil_once_it_can(t *
 	}
 	arrives(t, q, &c, "mr.work.1")
 	wait.Until(t, "it is well", func() bool { return q.Health() == nil })
+}
+
+func TestRights_of_each_binary_are_all_that_it_needs(t *testing.T) {
+	t.Parallel()
+	server := queuetest.NewWithUsers(t, filepath.Join("..", "..", "deployments", "nats-users.conf"), "api", "worker")
+	config := map[string]queue.Config{}
+	opened := map[string]*queue.Queue{}
+	for _, name := range []string{"api", "worker"} {
+		config[name] = queue.Config{URL: server.URLOf(name), Name: name, Installation: "ours",
+			Log: slog.New(slog.DiscardHandler)}
+		opened[name] = open(t, config[name])
+	}
+	ready(t, opened["worker"])
+	var c collector
+	consume(t, opened["worker"], c.take, "mr.work.1", "mr.work.2")
+	for range 2 {
+		arrives(t, opened["api"], &c, "mr.work.1")
+		arrives(t, opened["worker"], &c, "mr.work.2")
+		server.Wipe() // each makes the stream again
+	}
+	for name, cfg := range config {
+		wait.Until(t, name+" is well", func() bool { return opened[name].Health() == nil })
+		found, err := queue.Examine(t.Context(), cfg, name == "worker")
+		if err := errors.Join(err, found.Stream, found.Rights, found.Refused, found.Unread); err != nil {
+			t.Errorf("the doctor of the %s says %v", name, err)
+		}
+	}
 }
 
 func TestHealth_is_nil_again_when_the_cause_is_gone(t *testing.T) {

@@ -80,7 +80,7 @@ func (c Config) adjusted(have jetstream.StreamConfig) jetstream.StreamConfig {
 func (c Config) streamConfig() jetstream.StreamConfig {
 	stream := jetstream.StreamConfig{
 		Name:              c.Stream,
-		Description:       "what workers are to look at, for a minute",
+		Description:       "which suppliers have work, for a minute",
 		Subjects:          []string{c.subjects()},
 		Retention:         jetstream.LimitsPolicy,
 		Storage:           jetstream.FileStorage,
@@ -99,7 +99,7 @@ func (c Config) streamConfig() jetstream.StreamConfig {
 	return stream
 }
 
-// consumerConfig returns a worker's consumer. It has no name of ours, as each worker has several in its life.
+// consumerConfig returns a worker's consumer. The client names it: a worker has several in its life.
 func (c Config) consumerConfig(subjects []string, after time.Time) jetstream.ConsumerConfig {
 	config := jetstream.ConsumerConfig{
 		Description:       "of one worker, which makes another one when this one fails",

@@ -66,6 +66,11 @@ tolerations:
 {{- end }}
 {{- end }}
 
+{{/* Where KEDA asks the apis' operator listeners, which answer to no other names than these and ADMIN_HOSTS. */}}
+{{- define "supplyhub.backlogHost" -}}
+{{ include "supplyhub.name" . }}-backlog.{{ .Release.Namespace }}.svc
+{{- end }}
+
 {{/* The environment of a component's container; its own values go before those for both. */}}
 {{- define "supplyhub.env" -}}
 {{- $ := index . 0 -}}
@@ -73,8 +78,12 @@ tolerations:
 {{- if eq (index . 1) "worker" -}}
 {{- $_ := set $own "ESTIMATES_WEBHOOK_BASE_URL" (printf "http://%s-api:%v" (include "supplyhub.name" $) $.Values.api.service.port) -}}
 {{- end -}}
+{{- $own = mergeOverwrite $own (deepCopy $.Values.config) (index $.Values (index . 1)).config -}}
+{{- if and (eq (index . 1) "api") (eq $.Values.worker.autoscaling.mode "keda") -}}
+{{- $_ := set $own "ADMIN_HOSTS" (join "," (compact (list (include "supplyhub.backlogHost" $) (get $own "ADMIN_HOSTS")))) -}}
+{{- end -}}
 env:
-  {{- range $name, $value := mergeOverwrite $own (deepCopy $.Values.config) (index $.Values (index . 1)).config }}
+  {{- range $name, $value := $own }}
   - { name: {{ $name }}, value: {{ $value | quote }} }
   {{- end }}
 envFrom:

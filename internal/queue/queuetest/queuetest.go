@@ -11,9 +11,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const (
@@ -77,34 +74,6 @@ func NewWithUsers(tb testing.TB, file string, users ...string) *Server {
 	s.start()
 	tb.Cleanup(s.Stop)
 	return s
-}
-
-// Orphan leaves the first message of the consumer in the stream, and lets the consumer be past it, as a failed
-// write of the server does to one that was acknowledged.
-func Orphan(tb testing.TB, js jetstream.JetStream, stream, name string) {
-	tb.Helper()
-	must := func(err error) {
-		tb.Helper()
-		if err != nil {
-			tb.Fatal(err)
-		}
-	}
-	consumer, err := js.Consumer(tb.Context(), stream, name)
-	must(err)
-	config := consumer.CachedInfo().Config
-	once := config
-	once.MaxDeliver, once.AckWait = 1, 50*time.Millisecond
-	_, err = js.UpdateConsumer(tb.Context(), stream, once)
-	must(err)
-	_, err = consumer.Next() // not acknowledged, and not delivered again
-	must(err)
-	wait.Until(tb, "the consumer gives the message up", func() bool {
-		info, err := consumer.Info(tb.Context())
-		must(err)
-		return info.NumAckPending == 0
-	})
-	_, err = js.UpdateConsumer(tb.Context(), stream, config)
-	must(err)
 }
 
 // URLOf is URL for one of the users.

@@ -347,7 +347,8 @@ CREATE TABLE gauges (
     failed               bigint NOT NULL,
     active               bigint NOT NULL,              -- receivers
     failing              bigint NOT NULL,
-    paused               bigint NOT NULL
+    paused               bigint NOT NULL,
+    backlog              bigint NOT NULL               -- estimations and deliveries that are due and can be done
 );
 
 -- The notices for the operator that are in no event yet. Rows are only added, so that no two transactions wait for each other.

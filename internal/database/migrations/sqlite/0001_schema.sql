@@ -330,7 +330,8 @@ CREATE TABLE gauges (
     failed               integer NOT NULL,
     active               integer NOT NULL,              -- receivers
     failing              integer NOT NULL,
-    paused               integer NOT NULL
+    paused               integer NOT NULL,
+    backlog              integer NOT NULL               -- estimations and deliveries that are due and can be done
 );
 
 -- The notices for the operator that are in no event yet. Rows are only added, so that no two transactions wait for each other.
