@@ -41,7 +41,7 @@ func namesRule(t *testing.T, h *apptest.Hub, p *providers) {
 	thirds := []string{"3rd Place Final", "Third-place play-off", "Play-off for third place", "Bronze final",
 		"Third place match", "Match for 3rd place"}
 	sides := func(name string) (home, away sample.Side) {
-		return sample.Side{ID: 1, Name: name}, sample.Side{ID: 2, Name: "Flamengo U20", Code: "BRA"}
+		return sample.Side{ID: 1, Name: name, Kind: "national"}, sample.Side{ID: 2, Name: "Flamengo U20", Code: "BRA"}
 	}
 	p.set(func() {
 		id := 0
@@ -49,7 +49,6 @@ func namesRule(t *testing.T, h *apptest.Hub, p *providers) {
 			id++
 			home, away := sides(name)
 			f := sample.Fixture(id, at("2026-06-14T16:00"), 1, home, away)
-			f["participants"].([]object)[1]["type"] = "national"
 			p.fixtures["1082"] = append(p.fixtures["1082"], with(f, object{"stage": object{"name": stage, "type_id": 224}}))
 			p.matches = append(p.matches, with(sample.Match(id, at("2026-06-14T16:00"), "scheduled", home, home),
 				object{"stage": object{"name": stage}}))

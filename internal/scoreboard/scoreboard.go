@@ -203,7 +203,7 @@ func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, e
 		s.rests[p.Name()] = rest{s.deps.Local().Add(pause), err}
 		s.mu.Unlock()
 		if begins {
-			s.deps.Log.WarnContext(ctx, "a provider says when to come back and is not asked until then",
+			s.deps.Log.WarnContext(ctx, "a provider is not asked for a while",
 				"provider", p.Name(), "pause", pause, "error", err)
 		}
 	}

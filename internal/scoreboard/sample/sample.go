@@ -3,6 +3,7 @@
 package sample
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -31,6 +32,8 @@ type Side struct {
 	Name string
 	Code string // empty: it has none
 	Logo string
+	// Kind is SportMonks' type: domestic, which a club is, when it is empty; or national.
+	Kind string
 }
 
 // Fixture returns a match in SportMonks' shape.
@@ -52,7 +55,8 @@ func (s Side) participant(location string) map[string]any {
 		code = s.Code
 	}
 	return map[string]any{
-		"id": s.ID, "name": s.Name, "short_code": code, "image_path": s.Logo, "type": "domestic",
+		"id": s.ID, "name": s.Name, "short_code": code, "image_path": s.Logo,
+		"type": cmp.Or(s.Kind, "domestic"),
 		"meta": map[string]any{"location": location}, "country": nil,
 	}
 }
@@ -182,8 +186,12 @@ func clubs() []Side {
 }
 
 func nations() []Side {
-	return []Side{side(21, "Netherlands", "NED"), side(22, "Japan", "JPN"), side(23, "Brazil", "BRA"),
+	list := []Side{side(21, "Netherlands", "NED"), side(22, "Japan", "JPN"), side(23, "Brazil", "BRA"),
 		side(24, "Morocco", "MAR")}
+	for i := range list {
+		list[i].Kind = "national"
+	}
+	return list
 }
 
 func side(id int, name, code string) Side {
