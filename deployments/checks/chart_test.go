@@ -316,12 +316,12 @@ const backlogHost = "hub-backlog.default.svc"
 
 // KEDA's operator has a way to the apis' operator listeners: a service, a rule of the network, and a name that they
 // answer to. No service has it where KEDA does not scale.
-func TestChart_lets_KEDA_and_nobody_else_ask_for_the_backlog(t *testing.T) {
+func TestChart_lets_KEDA_and_no_other_pod_ask_for_the_backlog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ values, hosts string }{
-		"by itself":    {`worker: {autoscaling: {mode: keda, minReplicas: 0}}`, backlogHost},
-		"beside names": {`{worker: {autoscaling: {mode: keda}}, config: {ADMIN_HOSTS: "a.b,c"}}`, backlogHost + ",a.b,c"},
-		"not at all":   {`config: {ADMIN_HOSTS: c}`, "c"},
+		"by itself":     {`worker: {autoscaling: {mode: keda, minReplicas: 0}}`, backlogHost},
+		"next to names": {`{worker: {autoscaling: {mode: keda}}, config: {ADMIN_HOSTS: "a.b,c"}}`, backlogHost + ",a.b,c"},
+		"not at all":    {`config: {ADMIN_HOSTS: c}`, "c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,7 +20,7 @@ import (
 
 // Packages meet here: each adapter fills an interface that one declares with what another has.
 
-// publish tells the owner of a shard what to do; a command has no queue, and the owner finds out by itself.
+// publish wakes the owner of a shard; a command has no queue, and the owner finds out by itself.
 func (a *pipeline) publish(m round.Message) {
 	if a.queue != nil {
 		a.queue.Publish(round.Subject(m.Shard), m.Body())

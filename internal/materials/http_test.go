@@ -152,7 +152,7 @@ func TestCreate_names_every_violation(t *testing.T) {
 			item(object{"quantity": 1.5})}}),
 			[]string{"/materials/0/quantity", "/materials/1/quantity", "/materials/2/quantity"}},
 		{"ids", `{"id":9223372036854775808,"shop_code":"a",
-			"materials":[{"material_id":1.0,"material_variant_id":"x","material":"m","sku":"s",
+			"materials":[{"material_id":1.5,"material_variant_id":"x","material":"m","sku":"s",
 				"width":1,"height":1,"quantity":1}]}`,
 			[]string{"/id", "/materials/0/material_id", "/materials/0/material_variant_id"}},
 	}

@@ -27,8 +27,8 @@ import (
 // Service is built once a process. Its batches and its waiters are the only goroutines that it has, and Close ends
 // them.
 
-// Publisher tells workers of rounds that were stored together. It never blocks: their owners find due what is lost on
-// the way.
+// Publisher names rounds that were stored together to the workers that own them. It never blocks: a round whose name is
+// lost on the way is found due.
 type Publisher interface {
 	Publish(rounds ...round.Round)
 }

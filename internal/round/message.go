@@ -21,8 +21,8 @@ func ShardOf(supplierID string) int {
 	return h % Shards
 }
 
-// Message tells the owner of a shard what to do before its next look at the database, which comes a second later at
-// most. A lost one costs that second. It names rounds that are to be estimated; without any it says that deliveries of
+// Message wakes the owner of a shard before its next look at the database, which comes a second later at most. A lost
+// one costs that second. It names rounds that are to be estimated; without any it says that deliveries of
 // the shard may be due.
 type Message struct {
 	Shard  int
@@ -64,7 +64,7 @@ func ParseMessage(subject string, body []byte) (m Message, ok bool) {
 		return m, true
 	}
 	for line := range strings.Lines(string(body)) {
-		r, ok := Parse(strings.TrimSuffix(line, "\n"))
+		r, ok := parse(strings.TrimSuffix(line, "\n"))
 		if !ok || !strings.HasSuffix(line, "\n") || ShardOf(r.SupplierID) != shard {
 			return Message{}, false
 		}

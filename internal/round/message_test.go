@@ -2,6 +2,7 @@ package round_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 func TestMessages_name_each_round_once_under_its_suppliers_shard(t *testing.T) {
 	t.Parallel()
-	rounds := []round.Round{{SupplierID: "acme", RequestID: -1, UID: 7, Number: 1},
+	rounds := []round.Round{{SupplierID: "acme", RequestID: math.MinInt64, UID: 7, Number: 1},
 		{SupplierID: "é", RequestID: 1, UID: 8, Number: 2}, {SupplierID: "acme", RequestID: 2, UID: 9, Number: 1}}
 	var named []round.Round
 	for _, m := range round.Messages(rounds) {
@@ -46,11 +47,13 @@ func TestParseMessage_refuses_what_no_publisher_writes(t *testing.T) {
 	}
 }
 
-// FuzzMessage: what is read is written again as it was.
+// FuzzMessage: a message that is read is written again as it was.
 func FuzzMessage(f *testing.F) {
 	f.Add("mr.work.1", []byte(nil))
 	f.Add("mr.work.1", []byte("paused"))
-	f.Add("mr.work.21", []byte("acme/1/1/1\nacme/2/2/1\n"))
+	for _, text := range []string{"acme/1/1/1\nacme/2/2/1\n", "a/b/c/d\n", "/1/1/1\n", "acme/01/1/1\n"} {
+		f.Add(round.Subject(round.ShardOf("acme")), []byte(text))
+	}
 	f.Fuzz(func(t *testing.T, subject string, body []byte) {
 		m, ok := round.ParseMessage(subject, body)
 		if ok && (round.Subject(m.Shard) != subject || string(m.Body()) != string(body)) {

@@ -126,8 +126,8 @@ func (r Round) String() string {
 	return string(strconv.AppendInt(text, r.Number, 10))
 }
 
-// Parse inverts String; ok is false for any other text.
-func Parse(text string) (r Round, ok bool) {
+// parse inverts String; ok is false for any other text.
+func parse(text string) (r Round, ok bool) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 4 || parts[0] == "" || !utf8.ValidString(parts[0]) ||
 		strings.ContainsFunc(parts[0], func(r rune) bool { return !unicode.IsGraphic(r) }) {

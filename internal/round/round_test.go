@@ -100,23 +100,3 @@ func TestIsWebhookID_only_of_what_deliveries_are_called(t *testing.T) {
 		}
 	}
 }
-
-func TestRound_text_leads_back(t *testing.T) {
-	t.Parallel()
-	want := round.Round{SupplierID: "sup_é", RequestID: math.MinInt64, UID: 7, Number: 2}
-	if got, ok := round.Parse(want.String()); !ok || got != want {
-		t.Fatalf("%q is of %+v, %v", want.String(), got, ok)
-	}
-}
-
-func FuzzParse(f *testing.F) {
-	f.Add("sup_1/5/7/1")
-	f.Add("a/b/c/d")
-	f.Add("/1/1/1")
-	f.Add("sup/01/1/1")
-	f.Fuzz(func(t *testing.T, text string) {
-		if r, ok := round.Parse(text); ok && r.String() != text {
-			t.Fatalf("%q is read as %q", text, r.String())
-		}
-	})
-}

@@ -65,7 +65,7 @@ type Deps struct {
 	// wakes the owner of a shard, whichever process it is; nil: it finds out by itself, a second later
 	Publish func(round.Message)
 	// called when this worker's shards change, with all of them and with those of them that it took from dead workers;
-	// nil: nobody else needs them
+	// nil: no other part needs them
 	Owned      func(shards, orphans []int)
 	Drain      time.Duration // how long Run lets attempts finish after its context ended; 0: 20 s
 	Registerer prometheus.Registerer

@@ -37,7 +37,7 @@ type planned struct {
 // Add stores the events with one delivery to the own endpoint each and one to the supplier's receiver when it has one,
 // in the transaction of ctx, and returns the rounds whose events were stored before: these stay as they are. First
 // attempts that this worker owns and has room for are begun with their deliveries, which saves a write, and sent after
-// the COMMIT. All others are due, and whoever sends them is woken after the COMMIT.
+// the COMMIT. All others are due, and their owners are woken after the COMMIT.
 //
 // The receivers are read outside of the transaction: one that gets its address at the same moment has a delivery or
 // not, and either is right. Their failures and pauses are read within it. The statements come in the order of locks:

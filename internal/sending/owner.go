@@ -46,7 +46,7 @@ func (d *owner) Wake() {
 	}
 }
 
-// Leave makes this worker give its shards away, at once if it can. What it has begun it goes on with.
+// Leave makes this worker give its shards away, at once if it can. It goes on with its attempts.
 func (d *owner) Leave() {
 	d.leaving.Store(true)
 	select {

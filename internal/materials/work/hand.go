@@ -6,14 +6,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// What a worker has in hand: rounds that wait for their estimation, and rounds that are estimated. It keeps suppliers
-// apart, in three ways:
+// A worker has rounds in hand that wait for their estimation, and rounds that are estimated. It keeps suppliers apart,
+// in three ways:
 //
 //   - each supplier has a line of its own, and the lines take turns, so that a burst delays its own supplier alone;
-//   - a supplier may have a quarter of what nobody else has under way, in number and in bytes, so that one whose
+//   - a supplier may have a quarter of what no other has under way, in number and in bytes, so that one whose
 //     estimations are slow leaves room for the others, and a lone one is never held back;
-//   - a supplier may have a quarter of the places that wait. What finds no place stays due in the database, and a look
-//     finds it when there is room.
+//   - a supplier may have a quarter of the places that wait. A round without a place stays due in the database, and a
+//     look finds it when there is room.
 
 const (
 	defaultAtOnce = 1024     // estimations under way
@@ -237,7 +237,7 @@ func (h *hand) keep(serves func(supplierID string) bool) {
 	h.turn = kept
 }
 
-// close begins nothing more; what waits stays due.
+// close begins nothing more. Rounds that wait stay due.
 func (h *hand) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

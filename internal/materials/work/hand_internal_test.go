@@ -34,7 +34,7 @@ func TestHand_gives_each_supplier_its_turn_whatever_burst_another_sends(t *testi
 	}
 }
 
-func TestHand_leaves_room_beside_a_supplier_whose_estimations_take_long(t *testing.T) {
+func TestHand_leaves_room_next_to_a_supplier_whose_estimations_take_long(t *testing.T) {
 	t.Parallel()
 	h := newHand(100)
 	slow := some("slow", 1, 1000)

@@ -209,14 +209,14 @@ func (s *Service) noteLost(ctx context.Context, found bool) {
 		l.lost = 0
 		return
 	}
-	if l.lost++; l.lost >= undeliveredLooks && s.undelivered.set(time.Now()) {
+	if l.lost++; l.lost >= undeliveredLooks && s.undelivered.set(s.deps.Local()) {
 		s.deps.Log.WarnContext(ctx, ErrUndelivered.Error())
 	}
 }
 
 // Undelivered returns ErrUndelivered when the looks of the last minute found, again and again, requests of which no
 // message came.
-func (s *Service) Undelivered() error { return s.undelivered.reason(time.Now()) }
+func (s *Service) Undelivered() error { return s.undelivered.reason(s.deps.Local()) }
 
 // undelivered is when looks found what no message had brought.
 type undelivered struct {

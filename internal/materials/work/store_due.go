@@ -35,35 +35,31 @@ func (r *dueRound) places() []any {
 const nextSupplier = `(SELECT m.supplier_id FROM material_requests m WHERE m.due_at IS NOT NULL AND m.shard = %[1]s.shard
 	AND m.supplier_id > %[1]s.after ORDER BY m.supplier_id LIMIT 1)`
 
-// dueToShards has places for the table of the looks and for how the rounds of a supplier are chosen.
-var dueToShards = `WITH RECURSIVE walk(shard, until, after) AS (
-		SELECT asked.shard, asked.until, ` + fmt.Sprintf(nextSupplier, `asked`) + ` FROM %s AS asked
+// dueToShards returns the statement, given the table of the looks, the limit of the walk within it, and how the rounds of
+// a supplier are joined.
+func dueToShards(looks, limit, rounds string) string {
+	return `WITH RECURSIVE walk(shard, until, after) AS (
+		SELECT asked.shard, asked.until, ` + fmt.Sprintf(nextSupplier, `asked`) + ` FROM ` + looks + ` AS asked
 		UNION ALL SELECT walk.shard, walk.until, ` + fmt.Sprintf(nextSupplier, `walk`) + `
-			FROM walk WHERE walk.after IS NOT NULL%s)
+			FROM walk WHERE walk.after IS NOT NULL` + limit + `)
 	SELECT due.after, coalesce(m.id, 0), coalesce(m.uid, 0), coalesce(m.round, 0), coalesce(m.tries, 0)
-	FROM (SELECT * FROM walk WHERE after IS NOT NULL LIMIT $2) AS due %s LIMIT $4`
+	FROM (SELECT * FROM walk WHERE after IS NOT NULL LIMIT $2) AS due LEFT JOIN ` + rounds + ` LIMIT $4`
+}
 
 // oldest is the condition on the rounds of one supplier in a look.
 const oldest = `due_at IS NOT NULL AND shard = due.shard AND supplier_id = due.after
 	AND due_at <= due.until ORDER BY due_at LIMIT $3`
-
-// The two engines' forms.
-var (
-	duePostgres = fmt.Sprintf(dueToShards,
-		`(SELECT * FROM unnest($1::bigint[], $5::text[], $6::bigint[]) AS l(shard, after, until))`, ``,
-		`LEFT JOIN LATERAL (SELECT id, uid, round, tries FROM material_requests WHERE `+oldest+`) AS m ON true`)
-	dueSQLite = fmt.Sprintf(dueToShards,
-		`(SELECT value->>'Shard' AS shard, value->>'Until' AS until, value->>'After' AS after FROM json_each($1))`,
-		` LIMIT $2`, `LEFT JOIN material_requests m ON m.uid > 0 AND m.uid IN (SELECT uid FROM material_requests WHERE `+oldest+`)`)
-)
 
 // due returns the oldest rounds, at most each of a supplier and most in all, that are due to at most so many suppliers,
 // shard by shard in the order of the walk.
 func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, most int) (rows []dueRound, err error) {
 	switch {
 	case s.db.Engine() == database.SQLite:
-		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueSQLite, []any{s.db.Values(looks), suppliers, each, most},
-			(*dueRound).places)
+		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueToShards(
+			`(SELECT value->>'Shard' AS shard, value->>'Until' AS until, value->>'After' AS after FROM json_each($1))`,
+			` LIMIT $2`, `material_requests m ON m.uid > 0
+				AND `+s.db.Chosen("m.uid", `SELECT uid FROM material_requests WHERE `+oldest)),
+			[]any{s.db.Values(looks), suppliers, each, most}, (*dueRound).places)
 	case s.db.Spread():
 		rows, err = s.dueSpread(ctx, looks, most)
 	default:
@@ -71,7 +67,9 @@ func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, mos
 		for i, l := range looks {
 			shards[i], after[i], until[i] = int64(l.Shard), l.After, l.Until
 		}
-		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), duePostgres,
+		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueToShards(
+			`(SELECT * FROM unnest($1::bigint[], $5::text[], $6::bigint[]) AS l(shard, after, until))`, ``,
+			`LATERAL (SELECT id, uid, round, tries FROM material_requests WHERE `+oldest+`) AS m ON true`),
 			[]any{shards, suppliers, each, most, after, until}, (*dueRound).places)
 	}
 	if err != nil {

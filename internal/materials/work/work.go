@@ -59,7 +59,7 @@ type Deps struct {
 	Schedule []time.Duration
 }
 
-// Service tells workers of rounds and, in a worker, estimates them. It is safe for concurrent use.
+// Service publishes rounds and, in a worker, estimates them. It is safe for concurrent use.
 //
 // Run has one goroutine for each batch that is written side by side and one that looks; each estimation has one while
 // it lasts. They share the hand, which has a lock of its own.
@@ -93,7 +93,7 @@ func (s *Service) Close() {
 	s.late.Close()
 }
 
-// Publish tells the owners of the rounds' suppliers of them, in one message a shard. A lost message is no loss: the
+// Publish names the rounds to their suppliers' owners, in one message a shard. A lost message is no loss: the
 // owner finds its rounds due.
 func (s *Service) Publish(rounds ...round.Round) {
 	for _, m := range round.Messages(rounds) {
@@ -101,7 +101,7 @@ func (s *Service) Publish(rounds ...round.Round) {
 	}
 }
 
-// Take puts the rounds of a message in hand. It does not block; what finds no room is found due later.
+// Take puts the rounds of a message in hand. It does not block; a round without room is found due later.
 func (s *Service) Take(rounds []round.Round) { s.hand.add(rounds) }
 
 // Run estimates, until ctx ends, what is put in hand and what is due to the shards that Own names. Then nothing new is
