@@ -100,6 +100,8 @@ func (d *owner) wakeOwners(suppliers map[string]time.Time) {
 // announce wakes the worker that owns the supplier, whichever process this is. Without it the worker finds out at its
 // next look. It asks the database who that is, as an api owns nothing and hears of no shard that moves.
 func (d *owner) announce(ctx context.Context, paused bool, supplierID string) {
+	ctx, cancel := context.WithTimeout(ctx, pollEvery) // by then the owner has looked by itself
+	defer cancel()
 	news := shardDue
 	if paused {
 		news = shardPaused
