@@ -13,14 +13,7 @@ import (
 // A process is lost when it says nothing more, in the middle of a transaction.
 func TestRow_that_a_lost_process_holds_is_waited_for_a_bounded_time_and_is_free_soon(t *testing.T) {
 	t.Parallel()
-	through := map[string]func(*testing.T, string) string{"direct": func(t *testing.T, url string) string {
-		t.Helper()
-		return url
-	}}
-	for _, mode := range poolModes {
-		through[mode] = func(t *testing.T, url string) string { t.Helper(); return databasetest.Pooled(t, url, mode) }
-	}
-	for name, address := range through {
+	for name, address := range roads() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := databasetest.Postgres(t)
