@@ -100,6 +100,9 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger) (*App, erro
 			fmt.Errorf("there is no database in DATA_DIR (%s): set DATA_DIR to that of a service that was started once, "+
 				"or set DATABASE_URL", cfg.DataDir)
 	}
+	if cfg.DatabaseURL == "" {
+		notStopped()
+	}
 	a, err := build(ctx, cfg, log, use{profile: database.Maintenance, asItIs: true})
 	if err != nil {
 		return nil, err

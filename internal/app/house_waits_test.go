@@ -19,8 +19,8 @@ var waits = []struct {
 	{"It waits for nothing: rows that are held are passed over, and found in the next round.", `
 		database.TryLock
 		deliveries.LockDue deliveries.lockDueSpread deliveries.LockReceivers deliveries.Free
-		deliveries.claimOf deliveries.beginSQLite deliveries.updateClaimed deliveries.refreshDueOf
-		notify.claim supplierauth.endOldest supplierauth.rotatePostgres`},
+		deliveries.claimOf deliveries.dueFirst deliveries.acceptedFirst deliveries.caughtUp deliveries.beginSQLite
+		deliveries.updateClaimed deliveries.refreshDueOf notify.claim supplierauth.endOldest supplierauth.rotatePostgres`},
 	{"It is of its own process alone: no other one changes these rows while the process lives.", `
 		database.Numbers database.TryChange figures.add sending.beat sending.newLease`},
 	{`A batch of many callers waits once. Then its items are flushed one by one while the next batches go on (groupcommit;
@@ -39,10 +39,10 @@ var waits = []struct {
 		sending.giveShards sending.leave sending.takeOver sending.takeShards
 		supplierauth.purgePortal supplierauth.purgeRotated supplierauth.purgeSessions
 		work.tryAgain`},
-	{`One caller waits, and is answered 503 with Retry-After. Where the statement is a part of a batch's transaction (a
-		pause after a 410, a request that is lost, a notice) the batch's decision holds.`, `
+	{`One caller waits, and is answered 503 with Retry-After. Where the statement is a part of another transaction (a
+		pause after a 410, a request that is lost, a notice, a receiver that has recovered) that one's decision holds.`, `
 		database.ShareLock database.insertAside database.loadSQLite
-		deliveries.DueAgain deliveries.SetAside deliveries.lockOf deliveries.reopen
+		deliveries.CatchUp deliveries.DueAgain deliveries.SetAside deliveries.lockOf deliveries.reopen
 		estimates.remove estimates.save
 		materials.choose materials.fail materials.lock materials.nextRound materials.redelivered
 		notify.add
@@ -60,7 +60,7 @@ var waits = []struct {
 
 // locks marks the SQL that locks rows, a table, or a number.
 var locks = regexp.MustCompile(`(?s)\bUPDATE\s+[a-z_]+\s+(?:[a-z]\s+)?SET\b|\bUPDATE $|\bDELETE FROM\b|\bINSERT INTO\b|` +
-	`\bFOR (?:NO KEY )?UPDATE\b|\bFOR (?:KEY )?SHARE\b|\bLOCK TABLE\b|\bpg_(?:try_)?advisory`)
+	`\bFOR (?:NO KEY )?UPDATE\b|\bFOR (?:KEY )?SHARE\b|\bLOCK TABLE\b|\bpg_(?:try_)?advisory_(?:xact_)?lock`)
 
 // written marks the calls of gorm's builder that lock.
 var written = map[string]bool{"Save": true, "Create": true, "Updates": true}

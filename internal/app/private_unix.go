@@ -2,8 +2,15 @@
 
 package app
 
-import "syscall"
+import (
+	"os/signal"
+	"syscall"
+)
 
 // ownerOnly lets every file that this process makes from now on be read by its owner alone: SQLite and JetStream would
 // make DATA_DIR's readable by others.
 func ownerOnly() { syscall.Umask(0o077) }
+
+// notStopped has Ctrl-Z do nothing. A command that is stopped in the middle of a change would keep SQLite's only lock for
+// writing, and the service would take no change until the command goes on. Ctrl-C ends it.
+func notStopped() { signal.Ignore(syscall.SIGTSTP) }

@@ -39,6 +39,18 @@ func TestMigrate_through_a_pooler_by_several_processes_at_once(t *testing.T) {
 	}
 }
 
+// roads are the ways to a database: each makes its address from the server's.
+func roads() map[string]func(t *testing.T, url string) string {
+	list := map[string]func(*testing.T, string) string{"direct": func(t *testing.T, url string) string {
+		t.Helper()
+		return url
+	}}
+	for _, mode := range poolModes {
+		list[mode] = func(t *testing.T, url string) string { t.Helper(); return databasetest.Pooled(t, url, mode) }
+	}
+	return list
+}
+
 // setting is what the database says of a parameter within a transaction, or in a statement alone.
 func setting(ctx context.Context, t *testing.T, db *database.DB, name string) (value string) {
 	t.Helper()
@@ -50,12 +62,7 @@ func setting(ctx context.Context, t *testing.T, db *database.DB, name string) (v
 
 func TestTransactions_are_read_committed_with_the_profile_s_settings_whatever_the_role_s_defaults(t *testing.T) {
 	t.Parallel()
-	direct := func(t *testing.T, url string) string { t.Helper(); return url }
-	through := map[string]func(t *testing.T, url string) string{"direct": direct}
-	for _, mode := range poolModes {
-		through[mode] = func(t *testing.T, url string) string { t.Helper(); return databasetest.Pooled(t, url, mode) }
-	}
-	for name, address := range through {
+	for name, address := range roads() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := databasetest.Postgres(t)

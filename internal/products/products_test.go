@@ -100,7 +100,11 @@ func TestSync_statuses(t *testing.T) {
 		if got := s.sync("other", upsert("Shelf", "")); got != "created" {
 			t.Errorf("another supplier's sku is %s", got)
 		}
-		found, err := s.Find(t.Context(), "acme", []string{"A", "B"})
+		skus := []string{"A", "B"}
+		for i := range 70_000 { // more than either engine takes parameters
+			skus = append(skus, fmt.Sprint("unknown ", i))
+		}
+		found, err := s.Find(t.Context(), "acme", skus)
 		if err != nil || len(found) != 1 || found["A"].Material != "Board" || *found["A"].ProductionDays != 3 ||
 			!found["A"].Active {
 			t.Errorf("found %+v, %v", found, err)

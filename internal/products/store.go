@@ -58,10 +58,16 @@ func newRow(supplierID string, p Product, digest []byte) productRow {
 	}
 }
 
-// find returns a supplier's products by SKU; unknown ones are absent.
+// find returns a supplier's products by SKU, however many; unknown ones are absent.
 func (s *store) find(ctx context.Context, supplierID string, skus []string) (map[string]Product, error) {
-	var rows []productRow
-	if err := s.db.Reader(ctx).Where("supplier_id = ? AND sku IN ?", supplierID, skus).Find(&rows).Error; err != nil {
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT sku, active, material_id, material,
+			material_variant_id, material_variant, width, height, depth, weight_kg, production_days
+		FROM products WHERE supplier_id = $1 AND `+s.db.AnyOf("sku", 2), []any{supplierID, s.db.Values(skus)},
+		func(r *productRow) []any {
+			return []any{&r.SKU, &r.Active, &r.MaterialID, &r.Material, &r.MaterialVariantID, &r.MaterialVariant,
+				&r.Width, &r.Height, &r.Depth, &r.WeightKg, &r.ProductionDays}
+		})
+	if err != nil {
 		return nil, fmt.Errorf("read products: %w", err)
 	}
 	found := make(map[string]Product, len(rows))

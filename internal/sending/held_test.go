@@ -100,10 +100,10 @@ func TestClaim_passes_over_a_receiver_that_is_held_and_comes_back_to_it(t *testi
 func TestSuppliers_without_a_receiver_that_are_held_delay_no_other(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
-	r := newRig(t, db, setup{idle: true})
-	r.suppliers.learn("none", r.acme.URL, r.secret)
-	r.add(event("none", 1, 1), event("acme", 2, 1))
-	r.suppliers.learn("none", "", r.secret) // it has no address any more, and is to be set aside
+	before := newRig(t, db, setup{idle: true})
+	before.suppliers.learn("none", before.acme.URL, before.secret)
+	before.add(event("none", 1, 1), event("acme", 2, 1))
+	r := newRig(t, db, setup{idle: true}) // for which it has no address any more: it is to be set aside
 	databasetest.Freeze(t, db, `SELECT 1 FROM webhook_receivers WHERE supplier_id = 'none' FOR KEY SHARE`)
 	r.start()
 	wait.Until(t, "the other supplier gets its own", func() bool { return len(r.acme.got()) == 1 })

@@ -1,0 +1,47 @@
+package database_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// A process is lost when it says nothing more, in the middle of a transaction.
+func TestRow_that_a_lost_process_holds_is_waited_for_a_bounded_time_and_is_free_soon(t *testing.T) {
+	t.Parallel()
+	for name, address := range roads() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := databasetest.Postgres(t)
+			other := raw(t, url, "")
+			exec(t.Context(), t, other, `INSERT INTO settings (key, value, updated_at) VALUES ('held', '', 1)`)
+			lost, held, end := raw(t, address(t, url), ""), make(chan struct{}), make(chan struct{})
+			ended := make(chan error)
+			go func() {
+				ended <- lost.InTx(context.Background(), "lost", func(ctx context.Context) error {
+					_, err := database.Exec(ctx, lost.SQL(ctx), `UPDATE settings SET value = 'lost' WHERE key = 'held'`)
+					close(held)
+					<-end
+					return err
+				})
+			}()
+			<-held
+			change := func() error {
+				_, err := database.Exec(t.Context(), other.SQL(t.Context()), `UPDATE settings SET value = 'x' WHERE key = 'held'`)
+				return err
+			}
+			if err := change(); !errs.IsPassing(err) {
+				t.Errorf("a change while it is held: %v", err)
+			}
+			wait.Until(t, "it is free although the lost process says nothing", func() bool { return change() == nil })
+			close(end)
+			if err := <-ended; errs.KindOf(err) != errs.Unavailable {
+				t.Errorf("the lost process commits: %v", err)
+			}
+		})
+	}
+}
