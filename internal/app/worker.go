@@ -97,7 +97,11 @@ func (a *pipeline) work(ctx context.Context) error {
 	direct := make(chan error, 1)
 	go func() { direct <- a.estimation.RunDirect(ctx, a.queue.Idle) }()
 	go func() { notified <- a.notifier.Run(sending) }()
-	go a.Deliveries.RunSetBack(sending)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		a.Deliveries.RunSetBack(sending, a.notifier.SetBack, a.estimation.SetBack)
+	}()
 	consumeErr := a.queue.Consume(ctx, workers, a.Deliveries.Behind, func(ctx context.Context, m queue.Message) error {
 		if m.Subject == wakeSubject {
 			a.Deliveries.Wake()
@@ -107,5 +111,6 @@ func (a *pipeline) work(ctx context.Context) error {
 	})
 	directErr := <-direct
 	stopSending()
+	<-followed
 	return errors.Join(consumeErr, directErr, <-sent, <-notified)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -92,12 +93,13 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	})
 }
 
-// recentTests returns the moments of the last minute, the oldest first. Those that are older are dropped when the row
-// is written the next time.
+// recentTests returns the moments of the last minute, the oldest first. Those that are older, or of a clock that was set
+// back, are dropped when the row is written the next time.
 func recentTests(text string, now time.Time) []int64 {
 	var recent []int64
 	for field := range strings.FieldsSeq(text) {
-		if at, err := strconv.ParseInt(field, 10, 64); err == nil && at > now.Add(-testWindow).UnixMicro() {
+		if at, err := strconv.ParseInt(field, 10, 64); err == nil && at > now.Add(-testWindow).UnixMicro() &&
+			at <= now.Add(database.ClockApart).UnixMicro() {
 			recent = append(recent, at)
 		}
 	}
