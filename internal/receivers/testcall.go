@@ -36,6 +36,9 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 	if err != nil {
 		return TestResult{}, err
 	}
+	if !receiver.Active {
+		return TestResult{}, errs.New(errs.Conflict, "The supplier is deactivated: its receiver is not called.")
+	}
 	if err := s.allowTest(ctx, supplierID); err != nil {
 		return TestResult{}, err
 	}
@@ -44,7 +47,6 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 	if err != nil {
 		return TestResult{}, fmt.Errorf("encode test event: %w", err)
 	}
-	receiver.Active = true
 	result := TestResult{ID: "msg_test_" + strings.ToLower(rand.Text())}
 	begun := time.Now()
 	status, answer, failed := s.deps.Calls.TestCall(ctx, supplierID, result.ID, receiver, body)
