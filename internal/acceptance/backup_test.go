@@ -253,7 +253,7 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 		}
 		_, errOut, code := runIn(t, data, "api", []string{"DATA_DIR=" + data, "HTTP_ADDR=127.0.0.1:0",
 			"ADMIN_ADDR=127.0.0.1:0"}, "serve")
-		if code != 1 || !strings.Contains(errOut, "restore again") || len(files(t, data)) != 2 {
+		if code != 1 || !strings.Contains(errOut, "run it again") || len(files(t, data)) != 2 {
 			t.Errorf("exit code %d, %s", code, errOut)
 		}
 	})

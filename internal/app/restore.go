@@ -22,7 +22,8 @@ import (
 
 // A restore is all or nothing. Everything is unpacked into a directory of its own inside DATA_DIR, where no service
 // starts while that directory is there; digests and database are checked; then each file is given its place, the
-// database last. A restore that breaks off leaves a DATA_DIR that is refused until it is emptied.
+// database last. A restore that breaks off, or is stopped, leaves the directory behind: DATA_DIR is refused until the
+// restore is made again, which first removes what is left.
 
 const (
 	restoring  = ".restore" // in DATA_DIR: files not in their places yet
@@ -39,8 +40,8 @@ type Restored struct {
 	Holds     []string  `json:"holds"`
 }
 
-// Restore puts a backup into an empty DATA_DIR. All of it is read and checked before the first file gets its name, and
-// the database gets its name last.
+// Restore puts a backup into an empty DATA_DIR, or one in which a restore broke off. All of it is read and checked before
+// the first file gets its name, and the database gets its name last.
 func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file string) (r Restored, err error) {
 	if cfg.DatabaseURL != "" {
 		return r, errNoCopy
@@ -50,27 +51,73 @@ func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file str
 		return r, fmt.Errorf("read the backup: %w", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	if err := emptyDataDir(cfg.DataDir); err != nil {
+	names := append(keyFiles(), filepath.Base(cfg.SQLitePath()))
+	staged, lock, err := stageRestore(cfg.DataDir, names)
+	if err != nil {
 		return r, err
 	}
-	staged := filepath.Join(cfg.DataDir, restoring)
-	if err := os.Mkdir(staged, 0o700); err != nil {
-		return r, fmt.Errorf("restore into DATA_DIR: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(staged), syncDir(cfg.DataDir)) }()
-	u := unpacking{r: tar.NewReader(from), dir: staged, names: append(keyFiles(), filepath.Base(cfg.SQLitePath()))}
+	placing := false
+	defer func() {
+		err = errors.Join(err, lock.Close())
+		if err == nil || !placing && ctx.Err() == nil { // else it is a restore that broke off
+			err = errors.Join(err, os.RemoveAll(staged), syncDir(cfg.DataDir))
+		}
+	}()
+	u := unpacking{r: tar.NewReader(from), dir: staged, names: names}
 	if err := u.all(ctx); err != nil {
 		return r, fmt.Errorf("read the backup %s: %w", file, err)
 	}
 	if err := checkCopy(ctx, filepath.Join(staged, filepath.Base(cfg.SQLitePath())), log); err != nil {
 		return r, fmt.Errorf("check what %s holds: %w", file, err)
 	}
+	placing = true
 	for _, name := range u.holds {
-		if err := errors.Join(ctx.Err(), place(filepath.Join(staged, name), filepath.Join(cfg.DataDir, name))); err != nil {
+		if err := ctx.Err(); err != nil {
+			return r, fmt.Errorf("restore into DATA_DIR: %w", err)
+		}
+		if err := place(filepath.Join(staged, name), filepath.Join(cfg.DataDir, name)); err != nil {
 			return r, fmt.Errorf("restore into DATA_DIR: %w", err)
 		}
 	}
 	return Restored{DataDir: cfg.DataDir, CreatedAt: u.mark.CreatedAt, Version: u.mark.Version, Holds: u.holds}, nil
+}
+
+// stageRestore makes the directory of a restore. No service starts while it is there, so the files of those names beside
+// one that is left were put there by the restore that broke off: they are removed, and then the directory.
+func stageRestore(dir string, names []string) (staged string, lock *flock.Flock, err error) {
+	staged = filepath.Join(dir, restoring)
+	if err := removeHalf(dir, staged, names); err != nil {
+		return "", nil, err
+	}
+	if err := emptyDataDir(dir); err != nil {
+		return "", nil, err
+	}
+	if err := errors.Join(os.Mkdir(staged, 0o700), syncDir(dir)); err != nil {
+		return "", nil, fmt.Errorf("restore into DATA_DIR: %w", err)
+	}
+	lock = flock.New(filepath.Join(staged, stagingLock))
+	_, _ = lock.TryLock() // where a file system has no locks, two restores at once are not noticed
+	return staged, lock, nil
+}
+
+// removeHalf removes what a restore left that broke off, unless it is still under way.
+func removeHalf(dir, staged string, names []string) error {
+	if _, err := os.Lstat(staged); err != nil {
+		return nil
+	}
+	lock := flock.New(filepath.Join(staged, stagingLock))
+	if free, err := lock.TryLock(); err == nil && !free {
+		return fmt.Errorf("another restore into DATA_DIR (%s) is under way", dir)
+	}
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove what a restore left that broke off: %w", err)
+		}
+	}
+	if err := errors.Join(lock.Close(), syncDir(dir), os.RemoveAll(staged)); err != nil {
+		return fmt.Errorf("remove what a restore left that broke off: %w", err)
+	}
+	return nil
 }
 
 // emptyDataDir makes DATA_DIR, or refuses one that has something in it.
@@ -103,7 +150,7 @@ func notRestoring(cfg *config.Config) error {
 		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(cfg.DataDir, restoring)); err == nil {
-		return fmt.Errorf("DATA_DIR (%s) is being restored, or `api restore` broke off: then empty it and restore again",
+		return fmt.Errorf("DATA_DIR (%s) is being restored, or `api restore` broke off: then run it again",
 			cfg.DataDir)
 	}
 	return nil

@@ -99,9 +99,14 @@ func (a *pipeline) work(ctx context.Context) error {
 		a.queue.Consume(ctx, a.subjects, a.moved, a.take)
 	}()
 	go func() { notified <- a.notifier.Run(sending) }()
-	go a.Deliveries.RunSetBack(sending)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		a.Deliveries.RunSetBack(sending, a.notifier.SetBack, a.estimation.SetBack)
+	}()
 	estimateErr := a.estimation.Run(ctx)
 	<-consumed
 	stopSending()
+	<-followed
 	return errors.Join(estimateErr, <-sent, <-notified)
 }

@@ -16,6 +16,9 @@ import (
 // seconds after, other processes may go by the other time (NowElsewhere), which is why signatures of our own are
 // checked against both.
 
+// ClockApart is how far the times of two processes may be apart while the database's clock goes well.
+const ClockApart = time.Second
+
 const (
 	clockEvery   = time.Second
 	clockAgain   = 100 * time.Millisecond // until the measurement that confirms a jump

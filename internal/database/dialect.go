@@ -60,6 +60,16 @@ func (d Dialect) Chosen(column, query string) string {
 	return column + ` IN (` + query + `)`
 }
 
+// Free returns the condition that a row of the table is one of those and locked by no transaction, for maintenance that
+// passes over the rows of others and comes again. SQLite has one writer, and rows on several servers are not locked
+// together.
+func (d Dialect) Free(table, key, those string) string {
+	if d.engine != Postgres || d.Spread() {
+		return those
+	}
+	return d.Chosen(key, `SELECT `+key+` FROM `+table+` WHERE `+those+` FOR UPDATE SKIP LOCKED`)
+}
+
 // Values returns the argument of AnyOf, given a slice of texts or numbers.
 func (d Dialect) Values(values any) any {
 	if d.engine == Postgres {

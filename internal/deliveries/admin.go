@@ -82,27 +82,40 @@ const redeliverBatch = 500
 // without end. done is called with how many are redelivered so far.
 func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
 	filter.unchanged = d.deps.Now()
-	total, err := d.redeliver(ctx, filter, done)
+	total, err := d.redeliver(ctx, filter, func(n int64) error { done(n); return nil })
 	logctx.Note(ctx, slog.Int64("count", total))
 	return total, err
 }
 
 // redeliver goes through the pages of the filter, one transaction each. Between two it yields to other writers on
-// SQLite.
-func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
+// SQLite. However many recoveries a process makes, one page of all of them is written at a time.
+func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64) error) (total int64, err error) {
 	var writing time.Time
-	for behind, more := (Key{}), true; more; {
-		n, next, err := d.redeliverPage(ctx, filter, behind, redeliverBatch)
-		if total += n; err != nil {
-			return total, err
+	for behind, more := (Key{}), true; more && err == nil; {
+		var n int64
+		n, behind, writing, err = d.redeliverInTurn(ctx, filter, behind, writing)
+		if total += n; err == nil {
+			err = done(total)
 		}
-		done(total)
-		if n > 0 {
-			writing = d.deps.DB.Yield(ctx, writing)
-		}
-		behind, more = next, !next.IsZero()
+		more = !behind.IsZero()
 	}
-	return total, nil
+	return total, err
+}
+
+// redeliverInTurn redelivers a page when its turn has come.
+func (d *Keeper) redeliverInTurn(ctx context.Context, filter Filter, behind Key, writing time.Time) (n int64, next Key,
+	since time.Time, err error) {
+	select {
+	case d.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, Key{}, writing, ctx.Err()
+	}
+	defer func() { <-d.turn }()
+	n, next, err = d.redeliverPage(ctx, filter, behind, redeliverBatch)
+	if err == nil && n > 0 {
+		writing = d.deps.DB.Yield(ctx, writing)
+	}
+	return n, next, writing, err
 }
 
 // RedeliverLost is RedeliverAll for the next of the dead or failed deliveries, at most limit of them, that the filter
@@ -141,7 +154,8 @@ func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, l
 			return err
 		}
 		found = slices.DeleteFunc(found, func(f Delivery) bool {
-			return f.Status != filter.Status || f.UpdatedAt.After(filter.unchanged)
+			return f.Status != filter.Status || f.UpdatedAt.After(filter.unchanged) ||
+				filter.rested && f.rest(d.deps.Now()) > 0
 		})
 		n = int64(len(found))
 		return d.reopen(ctx, found)

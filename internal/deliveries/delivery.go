@@ -43,6 +43,8 @@ type Delivery struct {
 
 	uid    int64
 	worker *int64 // that attempts it right now
+	// when it was sent that has been delivered before or was given up; nil: it was delivered in its first series
+	sentAgain *time.Time
 }
 
 // roundOf returns the round whose event is delivered.

@@ -35,12 +35,13 @@ type Keeper struct {
 	store   *store
 	due     *DueStore
 	notices notice.Notifier
+	turn    chan struct{} // is full while a page of a recovery is written: one at a time in this process
 }
 
 // NewKeeper builds it.
 func NewKeeper(deps KeeperDeps) *Keeper {
 	return &Keeper{deps: deps, store: &store{Tables{deps.DB}}, due: &DueStore{Tables{deps.DB}},
-		notices: notice.OrNone(deps.Notifier)}
+		notices: notice.OrNone(deps.Notifier), turn: make(chan struct{}, 1)}
 }
 
 // SetBack has what was written in what is now the future wait from now on, as long as it was to wait then. Every

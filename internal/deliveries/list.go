@@ -35,6 +35,7 @@ type Filter struct {
 
 	unchanged time.Time // as they are since then or longer
 	oldest    bool      // the oldest first
+	rested    bool      // but for those delivered that were sent again within the last restAgain
 }
 
 // of returns the statuses that the filter chooses.

@@ -3,6 +3,7 @@ package deliveries
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -181,9 +182,9 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 }
 
 // Redeliver sends a delivery again, now: one that is not pending begins a new series of attempts, of a pending one the
-// next attempt is made. A delivery that a worker sends right now is left to it. Errors: errs.NotFound. It is h without
-// a request: a receiver's deliveries concern none. Between the look and the lock retention may delete the row; then
-// nothing happens.
+// next attempt is made. A delivery that a worker sends right now is left to it. Errors: errs.NotFound, errs.Exhausted.
+// It is h without a request: a receiver's deliveries concern none. Between the look and the lock retention may delete
+// the row; then nothing happens.
 func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
@@ -197,8 +198,26 @@ func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) erro
 		if err != nil {
 			return err
 		}
+		for _, delivery := range found {
+			if rest := delivery.rest(s.deps.Now()); rest > 0 {
+				refusal := errs.New(errs.Exhausted, "It was delivered, and sent again within the last minute.")
+				refusal.RetryAfter = rest
+				return refusal
+			}
+		}
 		return s.store.again(ctx, found, s.deps.Now())
 	})
+}
+
+// restAgain is how often at most a supplier has a delivery sent again that was delivered.
+const restAgain = time.Minute
+
+// rest returns how long it is until the delivery may be sent again.
+func (d Delivery) rest(now time.Time) time.Duration {
+	if d.sentAgain == nil || d.sentAgain.After(now.Add(clockApart)) { // the clock was set back
+		return 0
+	}
+	return d.sentAgain.Add(restAgain).Sub(now)
 }
 
 // inTx runs fn in a transaction and says what failed.
@@ -216,17 +235,30 @@ const undelivered Status = "undelivered"
 func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
 
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. A delivery that comes to the
-// status while it runs is left as it is. Each page is a transaction: one that fails leaves those before it redelivered,
-// and calling it again redelivers the rest.
+// status while it runs is left as it is, and so is one that is pending for a paused receiver, or was delivered and sent
+// again within the last minute. Each page is a transaction: one that fails leaves those before it redelivered, and
+// calling it again redelivers the rest. Errors: errs.Exhausted while another recovery of the supplier runs.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	of := []Status{filter.Status}
 	if filter.Status == undelivered {
 		of = []Status{Pending, Dead, Failed} // a dead one is pending afterwards
 	}
 	chosen := filter.to(supplierID)
-	chosen.unchanged = s.deps.Now()
+	chosen.unchanged, chosen.rested = s.deps.Now(), true
+	running, err := s.begin(ctx, supplierID)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, running.end(ctx)) }()
+	paused, err := s.deps.Deliveries.due.Paused(ctx, []string{supplierID})
+	if err != nil {
+		return 0, err
+	}
 	for _, chosen.Status = range of {
-		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen, func(int64) {})
+		if chosen.Status == Pending && len(paused) > 0 {
+			continue
+		}
+		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen, func(int64) error { return running.moveOn(ctx) })
 		if total, err = total+n, redeliverErr; err != nil {
 			break
 		}

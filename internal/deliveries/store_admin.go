@@ -20,6 +20,7 @@ type deliveryRow struct {
 	RequestID     int64
 	Status        Status
 	Attempts      int64
+	Series        int64
 	NextAttemptAt int64
 	CreatedAt     int64
 	UpdatedAt     int64
@@ -45,6 +46,10 @@ func (r deliveryRow) delivery() Delivery {
 		next := time.UnixMicro(r.NextAttemptAt).UTC()
 		d.NextAttempt = &next
 	}
+	if r.Status == Delivered && r.Attempts > r.Series && r.LastStartedAt != nil {
+		again := time.UnixMicro(*r.LastStartedAt).UTC()
+		d.sentAgain = &again
+	}
 	switch {
 	case r.EndedBecause != nil: // its last attempt keeps its own
 		d.LastError = r.EndedBecause
@@ -55,12 +60,12 @@ func (r deliveryRow) delivery() Delivery {
 }
 
 // rowColumns are what a list shows of a delivery.
-const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, next_attempt_at,
+const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, series, next_attempt_at,
 	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error, ended_because`
 
 func (r *deliveryRow) places() []any {
 	return []any{&r.ID, &r.UID, &r.Round, &r.Worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status, &r.Attempts,
-		&r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError,
+		&r.Series, &r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError,
 		&r.EndedBecause}
 }
 

@@ -14,10 +14,11 @@ import (
 // ended here.
 
 // clockApart is how far the times of two processes may be apart while the database's clock goes well.
-const clockApart = time.Second
+const clockApart = database.ClockApart
 
 // setBack makes waiting deliveries that were written after now wait from now on, and has all receivers looked at that
-// are due later: it is found out again when they are. Rows that others are changing are theirs.
+// are due later: it is found out again when they are. Rows that others are changing are theirs: such a row is written
+// with a time of the present, or is found by the next of the workers' runs.
 func (s *store) setBack(ctx context.Context, now time.Time) error {
 	for _, change := range []struct{ table, key, set, those string }{
 		{"webhook_deliveries", "id", `next_attempt_at = $1 + next_attempt_at - updated_at, updated_at = $1`,
@@ -25,19 +26,10 @@ func (s *store) setBack(ctx context.Context, now time.Time) error {
 		{"webhook_receivers", "supplier_id", `due_at = $1`, `due_at > $2`},
 	} {
 		_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE `+change.table+` SET `+change.set+` WHERE `+
-			s.Free(change.table, change.key, change.those), now.UnixMicro(), now.Add(clockApart).UnixMicro())
+			s.DB.Free(change.table, change.key, change.those), now.UnixMicro(), now.Add(clockApart).UnixMicro())
 		if err != nil {
 			return fmt.Errorf("have deliveries wait from now on: %w", database.Translate(err))
 		}
 	}
 	return nil
-}
-
-// Free returns the condition that a row is one of those and locked by no transaction. SQLite has one writer, and rows
-// on several servers are not locked together. A row that is passed over is found by the caller's next run.
-func (s *Tables) Free(table, key, those string) string {
-	if !s.Postgres() || s.DB.Spread() {
-		return those
-	}
-	return s.DB.Chosen(key, `SELECT `+key+` FROM `+table+` WHERE `+those+` FOR UPDATE SKIP LOCKED`)
 }

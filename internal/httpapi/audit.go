@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -10,23 +11,28 @@ import (
 )
 
 // Audited makes the middleware that writes a line for each call that changed a supplier's access or receiver. actions
-// are by method and route, such as "PUT /api/webhook-receiver". A call that is refused changes nothing.
+// are by method and route, such as "PUT /api/webhook-receiver". A call that its handler refuses changes nothing; of one
+// that failed, by a panic too, the change may have been made in part. A change that has begun runs to its end when its
+// caller hangs up, so that its line says what became of it.
 func Audited(log *slog.Logger, actions map[string]string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		action := actions[c.Request.Method+" "+c.FullPath()]
 		if action == "" {
 			return
 		}
-		ctx, audit := logctx.WithAudit(c.Request.Context())
+		ctx, audit := logctx.WithAudit(context.WithoutCancel(c.Request.Context()))
 		c.Request = c.Request.WithContext(ctx)
 		if len(c.Params) > 0 {
 			logctx.Note(ctx, slog.String("ids", c.Params[0].Value))
 		}
+		panicked := true
+		defer func() {
+			status := c.Writer.Status()
+			if refused := status >= http.StatusBadRequest && status < http.StatusInternalServerError; panicked || !refused {
+				audit.Write(c.Request.Context(), log, action, c.ClientIP(), panicked || status >= http.StatusInternalServerError)
+			}
+		}()
 		c.Next()
-		status := c.Writer.Status()
-		if refused := status >= http.StatusBadRequest && status < http.StatusInternalServerError; refused {
-			return
-		}
-		audit.Write(c.Request.Context(), log, action, c.ClientIP(), status >= http.StatusInternalServerError)
+		panicked = false
 	}
 }

@@ -269,3 +269,28 @@ func TestNotifier_that_is_none_takes_nothing(t *testing.T) {
 		t.Error("it is there")
 	}
 }
+
+func TestNotifier_follows_a_clock_that_is_set_back(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db)
+		r.run(1)
+		r.pass(time.Hour) // ahead
+		r.note(notice.Notice{Type: notice.DeliveryDead, SupplierID: "a", Subject: "msg_1"})
+		r.gathered()
+		r.pass(-time.Hour) // right again
+		if err := r.notifier().SetBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.note(notice.Notice{Type: notice.DeliveryDead, SupplierID: "a", Subject: "msg_2"})
+		r.gathered()
+		if got := r.arrived(); len(got) > 0 {
+			t.Fatalf("sent before its minute was over: %+v", got)
+		}
+		r.pass(62 * time.Second)
+		r.until("the minute's event", func() bool { return len(r.arrived()) == 1 })
+		if got := r.arrived()[0]; got.Data.Count != 2 {
+			t.Errorf("%+v", got)
+		}
+	})
+}

@@ -194,9 +194,15 @@ func (d *Registry) storeHealth(ctx context.Context) {
 		return
 	}
 	d.deps.Log.WarnContext(ctx, "store the receivers' state failed", "error", err)
+	l.unstored(news, end)
+}
+
+// unstored takes in news whose transaction ended so. Failures that may be counted already are not counted again: too few
+// put a state off, too many invent one.
+func (l *healthLog) unstored(news map[string]health, end database.End) {
 	for id, old := range news {
 		if end == database.Unknown && old.success.IsZero() {
-			old.failures = 0 // they may be counted already: too few put a state off, too many invent one
+			old.failures = 0
 		}
 		l.again(id, old)
 	}

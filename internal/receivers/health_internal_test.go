@@ -48,3 +48,18 @@ func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 		}
 	})
 }
+
+func TestFailures_count_once_when_the_COMMIT_that_stores_them_gets_no_answer(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		end     database.End
+		success time.Time
+		want    int
+	}{{database.RolledBack, time.Time{}, 3}, {database.Unknown, time.Time{}, 0}, {database.Unknown, time.Unix(1, 0), 3}} {
+		l := newHealthLog()
+		l.unstored(map[string]health{"acme": {failures: 3, success: test.success, lastError: "refused"}}, test.end)
+		if got := l.take()["acme"]; got.failures != test.want || got.lastError != "refused" {
+			t.Errorf("after %v with a success at %v: %+v, want %d failures", test.end, test.success, got, test.want)
+		}
+	}
+}

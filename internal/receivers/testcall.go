@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -35,6 +36,9 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 	if err != nil {
 		return TestResult{}, err
 	}
+	if !receiver.Active {
+		return TestResult{}, errs.New(errs.Conflict, "The supplier is deactivated: its receiver is not called.")
+	}
 	if err := s.allowTest(ctx, supplierID); err != nil {
 		return TestResult{}, err
 	}
@@ -43,7 +47,6 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 	if err != nil {
 		return TestResult{}, fmt.Errorf("encode test event: %w", err)
 	}
-	receiver.Active = true
 	result := TestResult{ID: "msg_test_" + strings.ToLower(rand.Text())}
 	begun := time.Now()
 	status, answer, failed := s.deps.Calls.TestCall(ctx, supplierID, result.ID, receiver, body)
@@ -92,12 +95,13 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	})
 }
 
-// recentTests returns the moments of the last minute, the oldest first. Those that are older are dropped when the row
-// is written the next time.
+// recentTests returns the moments of the last minute, the oldest first. Those that are older, or of a clock that was set
+// back, are dropped when the row is written the next time.
 func recentTests(text string, now time.Time) []int64 {
 	var recent []int64
 	for field := range strings.FieldsSeq(text) {
-		if at, err := strconv.ParseInt(field, 10, 64); err == nil && at > now.Add(-testWindow).UnixMicro() {
+		if at, err := strconv.ParseInt(field, 10, 64); err == nil && at > now.Add(-testWindow).UnixMicro() &&
+			at <= now.Add(database.ClockApart).UnixMicro() {
 			recent = append(recent, at)
 		}
 	}

@@ -58,16 +58,16 @@ func (a *agenda) pause(now time.Time) time.Duration {
 	if len(a.held) > 0 {
 		pause = pollHeld
 	}
+	look := a.every - time.Since(a.looked) // earlier none is made of everything
 	if !a.soon.IsZero() {
-		pause = min(pause, a.soon.Sub(now))
-		if pause <= 0 {
+		if pause = min(pause, a.soon.Sub(now)); pause <= 0 && look <= 0 {
 			a.soon = time.Time{}
 		}
 	}
 	if len(a.held) > 0 {
 		return max(pause, pollSoonest) // it claims again and need not look
 	}
-	return max(pause, pollSoonest, a.every-time.Since(a.looked))
+	return max(pause, pollSoonest, look)
 }
 
 // claimOnce begins and starts what is due and has slots, and returns how long there is nothing more to do. Permits come

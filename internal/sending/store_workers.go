@@ -53,7 +53,7 @@ func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now t
 	err = s.DB.InTx(ctx, "take over a dead worker's attempts", func(ctx context.Context) error {
 		destinations, err := database.Column[string](ctx, s.DB.SQL(ctx),
 			`UPDATE webhook_deliveries SET worker = NULL, next_attempt_at = $1, updated_at = $1
-			WHERE `+s.Free("webhook_deliveries", "id", `worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2)`)+`
+			WHERE `+s.DB.Free("webhook_deliveries", "id", `worker = $2 AND NOT EXISTS (SELECT 1 FROM workers WHERE id = $2)`)+`
 			RETURNING destination`, now.UnixMicro(), worker)
 		if err != nil {
 			return err

@@ -296,6 +296,7 @@ CREATE TABLE webhook_receivers (
     last_error           text NOT NULL DEFAULT '',
     paused_by            text NOT NULL DEFAULT '',     -- supplier, operator or service; empty: it is not paused
     paused_at            bigint,
+    recovering_until     bigint,                       -- so long no other recovery begins; a recovery moves it on; null: none is under way
     updated_at           bigint NOT NULL
 ) WITH (fillfactor = 70);
 -- Which receivers of this shard have something due?

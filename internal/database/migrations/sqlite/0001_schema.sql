@@ -278,6 +278,7 @@ CREATE TABLE webhook_receivers (
     last_error           text NOT NULL DEFAULT '',
     paused_by            text NOT NULL DEFAULT '',     -- supplier, operator or service; empty: it is not paused
     paused_at            integer,
+    recovering_until     integer,                      -- so long no other recovery begins; a recovery moves it on; null: none is under way
     updated_at           integer NOT NULL
 );
 -- Which receivers of this shard have something due?

@@ -1,0 +1,37 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+)
+
+// SetBack follows a clock that was set back: events that began in what is now the future cover the minute from now on,
+// and none waits longer for its attempt than that. One that was put off for hours is tried early, once. It may be
+// repeated.
+func (d *Notifier) SetBack(ctx context.Context) error {
+	if d == nil {
+		return nil
+	}
+	now := d.deps.Now()
+	return d.deps.DB.InTx(database.ForMaintenance(ctx), "follow a clock that was set back",
+		func(ctx context.Context) error { return d.store.setBack(ctx, now) })
+}
+
+func (s store) setBack(ctx context.Context, now time.Time) error {
+	apart, longest := now.Add(database.ClockApart).UnixMicro(), now.Add(window+settle).UnixMicro()
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE operator_notices SET at = $1 WHERE `+
+		s.db.Free("operator_notices", "id", `at > $2`), now.UnixMicro(), apart)
+	if err == nil {
+		_, err = database.Exec(ctx, s.db.SQL(ctx), `UPDATE operator_events SET at = CASE WHEN at > $1 THEN $1 ELSE at END,
+			due_at = CASE WHEN due_at > $2 THEN $2 ELSE due_at END WHERE `+
+			s.db.Free("operator_events", "id", `(at > $3 OR due_at > $4)`), now.UnixMicro(), longest, apart,
+			now.Add(window+settle+database.ClockApart).UnixMicro())
+	}
+	if err != nil {
+		return fmt.Errorf("have operator events wait from now on: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package sending
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
+)
+
+func TestLease_that_is_stale_is_judged_by_the_next_renewal(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]int64{"it is renewed": 7, "it was lost": 0, "another one was got": 8} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLease()
+			l.set(7, time.Now().Add(-2*leaseLife))
+			held := make(chan bool)
+			go func() { held <- l.held(t.Context(), 7) }()
+			select {
+			case is := <-held:
+				t.Fatalf("held is %v before any renewal", is)
+			case <-time.After(50 * time.Millisecond):
+			}
+			l.set(next, time.Now())
+			if is := <-held; is != (next == 7) {
+				t.Errorf("held is %v", is)
+			}
+		})
+	}
+}
+
+func TestOwner_counts_what_the_former_owner_has_in_flight_until_it_has_ended(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		d := New(Deps{DB: db, Now: time.Now, Concurrency: 16})
+		t.Cleanup(d.Close)
+		d.scheduler.Start()
+		const me, former = 7, 8 // which begunRow's attempts are of
+		begunRow(t, db, "msg_1000a", 1)
+		m := members{live: []int64{me, former}, stay: []int64{me, former}, owners: slices.Repeat([]int64{former}, dispatch.Shards)}
+		if err := d.own(t.Context(), nil, m); err != nil {
+			t.Fatal(err)
+		}
+		claims := func() int {
+			permits := d.scheduler.Claim([]dispatch.Destination{{Name: "acme", Limit: 1}})["acme"]
+			for _, p := range permits {
+				p.Cancel()
+			}
+			return len(permits)
+		}
+		m.owners = slices.Repeat([]int64{me}, dispatch.Shards)
+		if err := d.own(t.Context(), allShards(), m); err != nil {
+			t.Fatal(err)
+		}
+		if n := claims(); n != 0 {
+			t.Errorf("%d calls may be made beside the former owner's, the limit is one", n)
+		}
+		if err := db.From(t.Context()).Exec(`UPDATE webhook_deliveries SET worker = NULL`).Error; err != nil {
+			t.Fatal(err)
+		}
+		if err := d.own(t.Context(), allShards(), m); err != nil {
+			t.Fatal(err)
+		}
+		if n := claims(); n != 1 {
+			t.Errorf("%d calls may be made when that has ended", n)
+		}
+	})
+}
