@@ -189,14 +189,14 @@ func TestQueue_whose_disk_is_full_delays_no_request(t *testing.T) {
 		status, body := natsReadiness(t, h.APIs[0])
 		return status == http.StatusOK && strings.Contains(body, why)
 	})
-	wait.Until(t, "the worker is ready and says that it takes work from the database", func() bool {
+	wait.Until(t, "the worker is ready and says that messages do not come", func() bool {
 		becomes(t, s, submit(t, s, nil), "estimated")
 		status, body := natsReadiness(t, h.Workers[0])
-		return status == http.StatusOK && strings.Contains(body, "taken from the database")
+		return status == http.StatusOK && strings.Contains(body, "does not bring all messages")
 	})
-	for p, line := range map[*apptest.Process]string{h.APIs[0]: why, h.Workers[0]: "taken from the database"} {
+	for p, line := range map[*apptest.Process]string{h.APIs[0]: why, h.Workers[0]: "does not bring all messages"} {
 		if !strings.Contains(p.Log(), line) {
-			t.Errorf("%s does not log that %s", p.Name, line)
+			t.Errorf("%s does not log: %s", p.Name, line)
 		}
 	}
 	if status, detail, _ := doctor(t, h, "api", nil).said(t, "nats messages"); status != "broken" ||
