@@ -30,14 +30,8 @@ func requestList() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		out := newStream(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
-		n := int64(0)
-		defer out.progress.end()
-		err = a.EachRequest(ctx, of, status.value, *limit, func(o materials.Overview) error {
-			n++
-			out.progress.show("requests", n)
-			return out.add(o)
-		})
+		out := newList(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
+		err = a.EachRequest(ctx, of, status.value, *limit, func(o materials.Overview) error { return out.add(o) })
 		return out, errors.Join(err, out.end(err))
 	})
 	cmd.RunE = limited(limit, list)

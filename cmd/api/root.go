@@ -15,6 +15,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const (
@@ -38,6 +39,7 @@ type configFault struct{ error }
 func (f configFault) Unwrap() error { return f.error }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = terminal.New(stdout), terminal.New(stderr)
 	root := newRoot()
 	root.SetArgs(negativeValues(args))
 	root.SetOut(stdout)
@@ -197,7 +199,7 @@ func checkOutput(cmd *cobra.Command) error {
 
 // print writes result as JSON, or as text a person reads: a table or a page.
 func print(cmd *cobra.Command, result any) error {
-	if _, printed := result.(*stream); printed {
+	if _, printed := result.(*list); printed {
 		return nil
 	}
 	if o, _ := cmd.Flags().GetString("output"); o == "json" {

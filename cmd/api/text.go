@@ -9,9 +9,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const (
@@ -84,9 +84,6 @@ func (p page) writeObject(w io.Writer, raw json.RawMessage, indent string) error
 }
 
 func (p page) writeNested(w io.Writer, f field, indent string) error {
-	if f.long() {
-		return writeItems(w, f.value, indent)
-	}
 	if f.value[0] == '{' {
 		return p.writeObject(w, f.value, indent)
 	}
@@ -98,6 +95,10 @@ func (p page) writeNested(w io.Writer, f field, indent string) error {
 		return err
 	}
 	for i, item := range items {
+		if item[0] != '{' {
+			fmt.Fprintln(w, indent+field{value: item}.text())
+			continue
+		}
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
@@ -134,35 +135,13 @@ func fieldsOf(raw []byte) ([]field, error) {
 	return fields, nil
 }
 
-// writeItems writes each text of a list on lines of its own.
-func writeItems(w io.Writer, list json.RawMessage, indent string) error {
-	var items []string
-	if err := json.Unmarshal(list, &items); err != nil {
-		return err
-	}
-	for _, item := range items {
-		fmt.Fprintln(w, indent+strings.Join(wrap(printable(item), lineWidth-len(indent)-2), "\n"+indent+"  "))
-	}
-	return nil
-}
-
-// long reports whether the member is a list of texts that is too much for one line.
-func (f field) long() bool {
-	return f.value[0] == '[' && bytes.Contains(f.value, []byte(`"`)) && !bytes.Contains(f.value, []byte("{")) &&
-		len(f.value) > lineWidth
-}
-
-// nested reports whether the member needs lines of its own: an object, a list of objects, or a long one of texts.
+// nested reports whether the member needs lines of its own: an object, a list of objects, or one of sentences.
 func (f field) nested() bool {
-	if f.long() {
-		return true
-	}
 	value := bytes.TrimLeft(f.value, "[ \n")
-	return len(value) > 0 && value[0] == '{'
+	return len(value) > 0 && value[0] == '{' || f.value[0] == '[' && bytes.Contains(value, []byte(" "))
 }
 
-// text returns a plain member for a person: moments in UTC without fractions, lists separated by commas, nothing that a
-// terminal would obey.
+// text returns a plain member for a person: moments in UTC without fractions, lists separated by commas.
 func (f field) text() string {
 	var value any
 	if err := json.Unmarshal(f.value, &value); err != nil {
@@ -176,7 +155,7 @@ func (f field) text() string {
 	case []any:
 		parts := make([]string, len(v))
 		for i, part := range v {
-			parts[i] = printable(fmt.Sprint(part))
+			parts[i] = oneLine(fmt.Sprint(part))
 		}
 		return orNothing(strings.Join(parts, ","))
 	default:
@@ -188,7 +167,7 @@ func shownText(text string) string {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at.UTC().Format(shownTime)
 	}
-	return orNothing(printable(text))
+	return orNothing(oneLine(text))
 }
 
 func orNothing(text string) string {
@@ -198,13 +177,9 @@ func orNothing(text string) string {
 	return text
 }
 
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
+// oneLine returns text as it is shown within a line.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(terminal.Clean(text))
 }
 
 // explain returns an error for the operator, with every violation on its own line.
