@@ -52,7 +52,8 @@ func TestCommands_print_no_character_that_a_terminal_obeys(t *testing.T) {
 	}
 	var archive bytes.Buffer
 	w, mark := tar.NewWriter(&archive), fmt.Sprintf(`{"format":9,"version":"9\u001b[2J%s"}`, "\u202e\u009b")
-	if err := w.WriteHeader(&tar.Header{Name: "supplyhub-backup.json", Typeflag: tar.TypeReg, Size: int64(len(mark))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: "supplyhub-backup.json", Typeflag: tar.TypeReg,
+		Size: int64(len(mark))}); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(w, mark) // into memory
@@ -60,7 +61,8 @@ func TestCommands_print_no_character_that_a_terminal_obeys(t *testing.T) {
 		{"doctor"}, {"doctor", "-o", "json"}, {hostile}, {"supplier", hostile}, {"delivery", "list", "--status", hostile},
 		{"supplier", "update", hostile, "--name", "x"}, {"settings", "set", hostile, "1"},
 		{"tracker", "load", file("a.csv", "imei,"+hostile+"\n1,2\n"), "--client", "Fleet"},
-		{"tracker", "load", file("b.ndjson", `{"imei":1,"`+strings.ReplaceAll(hostile, "\x07", "")+`":"\u001b[2J"}`), "--client", "Fleet"},
+		{"tracker", "load", file("b.ndjson", `{"imei":1,"`+strings.ReplaceAll(hostile, "\x07", "")+`":"\u001b[2J"}`), "--client",
+			"Fleet"},
 		{"tracker", "load", file("c.csv", "imei,dt_carga\n\xff\x9b2J,"+hostile+"\n"), "--client", "Fleet"},
 		{"restore", file("d.tar", archive.String())}, {"restore", file("e.tar", hostile)},
 		{"top", "--admin", strings.TrimPrefix(server.URL, "https://")}, {"tracker", "client", "list"},
@@ -92,7 +94,8 @@ func hostileCertificate(t *testing.T) tls.Certificate {
 		t.Fatal(err)
 	}
 	name := pkix.Name{CommonName: hostile, Organization: []string{hostile}}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: name, Issuer: name, DNSNames: []string{"a\x1b[2J.example"},
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: name, Issuer: name,
+		DNSNames:  []string{"a\x1b[2J.example"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 func trackerCommand() *cobra.Command {
-	client := group("client", "manage the clients of the tracker listings, by their ids or names", trackerCreate(), trackerList(),
-		trackerSetViews(), trackerRotate(),
+	client := group("client", "manage the clients of the tracker listings, by their ids or names", trackerCreate(),
+		trackerList(), trackerSetViews(), trackerRotate(),
 		trackerSwitch("deactivate", "refuse the client's keys", (*tracker.Service).Deactivate),
 		trackerSwitch("activate", "let a deactivated client in again", (*tracker.Service).Activate))
 	return group("tracker", "device tracker listings: clients and loads", client, trackerLoad())

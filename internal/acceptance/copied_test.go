@@ -122,7 +122,8 @@ func TestCopied(t *testing.T) {
 }
 
 func badSecrets(t *testing.T, p copied) {
-	for _, secret := range []string{"", "whsec_", "whsec_%%%", "whsec_c2hvcnQ=", webhook.NewSecret().Text()[len("whsec_"):],
+	for _, secret := range []string{"", "whsec_", "whsec_%%%", "whsec_c2hvcnQ=",
+		webhook.NewSecret().Text()[len("whsec_"):],
 		"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23)),
 		"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))} {
 		p.start(t, "WEBHOOK_SECRET="+secret, "PORT="+freePort(t), "SUPPLYHUB_URL=http://127.0.0.1:1",
@@ -167,7 +168,8 @@ func hostileCallers(t *testing.T, p copied) {
 		t.Errorf("signed with no key: answered %d", status)
 	}
 	var attacks sync.WaitGroup
-	for name, header := range map[string]string{"absent": "", "-1": "Content-Length: -1\r\n", "word": "Content-Length: x\r\n",
+	for name, header := range map[string]string{"absent": "", "-1": "Content-Length: -1\r\n",
+		"word":  "Content-Length: x\r\n",
 		"2 GiB": "Content-Length: 2147483648\r\n", "digits": "Content-Length: " + strings.Repeat("9", 400) + "\r\n",
 		"chunked": "Transfer-Encoding: chunked\r\n"} {
 		attacks.Go(func() {
@@ -241,7 +243,8 @@ func drip(t *testing.T, address, begin string) {
 }
 
 // tokens is what a hostile service answers a key with, so that it gets the next call.
-const tokens = `{"AccessToken":"hub_at_1","RefreshToken":"hub_rt_1","TokenType":"Bearer","ExpiresIn":900,"RefreshExpiresIn":9000}`
+const tokens = `{"AccessToken":"hub_at_1","RefreshToken":"hub_rt_1","TokenType":"Bearer","ExpiresIn":900,
+	"RefreshExpiresIn":9000}`
 
 func redirects(t *testing.T, p copied) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
@@ -324,7 +327,8 @@ func TestCopied_go_client(t *testing.T) {
 	}
 }
 
-// Only pkg/client reads lists: those whose cursors come back end with an error, and few bytes do not become much memory.
+// Only pkg/client reads lists: those whose cursors come back end with an error, and few bytes do not become much
+// memory.
 func TestCopied_the_go_client_reads_lists_with_a_limit(t *testing.T) {
 	t.Parallel()
 	for name, pages := range map[string][]string{

@@ -45,7 +45,7 @@ func TestHouse_commands_print_by_the_writers_that_they_get(t *testing.T) {
 	}
 }
 
-// filtersFirst reports whether the function's first statement is stdout, stderr = terminal.New(stdout), terminal.New(stderr).
+// filtersFirst reports whether the function begins with stdout, stderr = terminal.New(stdout), terminal.New(stderr).
 func filtersFirst(fn *ast.FuncDecl) bool {
 	first, ok := fn.Body.List[0].(*ast.AssignStmt)
 	if !ok || len(first.Lhs) != 2 || len(first.Rhs) != 2 {

@@ -1,4 +1,4 @@
-// Package terminal is what commands write to. Their output holds texts of strangers: a supplier's certificate, a file, a
+// Package terminal is what commands write to. Their output holds texts of strangers: of a certificate, of a file, of a
 // database's error. None of them reaches a terminal as something that it obeys.
 package terminal
 

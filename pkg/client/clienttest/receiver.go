@@ -1,9 +1,11 @@
 package clienttest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,7 +35,7 @@ const (
 	failingFrom    = 5 // failures in a row
 	testsAMinute   = 10
 	longestOverlap = 168 * time.Hour
-	dayOverlap     = 24 * time.Hour
+	dayOverlap     = "24h"
 )
 
 // selfService serves a supplier's own receiver.
@@ -96,20 +98,15 @@ func (s selfService) getReceiver(*http.Request) answer {
 }
 
 func (s selfService) putReceiver(r *http.Request) answer {
-	var address string
-	if refused := readBody(r, func(c *check, f fields) {
-		if text := c.text(f, "", "url", true); text != nil {
-			address = *text
-			if !isReceiver(address) {
-				c.at("/url", "must be an https address without user, query and fragment")
-			}
-		}
-	}); refused != nil {
+	body, refused := readBody[struct {
+		URL string `json:"url"`
+	}](r, members("url", map[string]shape{"url": text("be an https address alone", isReceiver)}))
+	if refused != nil {
 		return *refused
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.receiver.url = strings.TrimSuffix(address, "/")
+	s.receiver.url = strings.TrimSuffix(body.URL, "/")
 	s.sendPending(r.Context())
 	return s.receiverBody()
 }
@@ -157,27 +154,17 @@ func (s selfService) resume(r *http.Request) answer {
 
 func noReceiver() answer { return refuse(http.StatusConflict, "You have no receiver.") }
 
-// overlapOf reads the body of a rotation; none at all is one without an overlap.
-func overlapOf(r *http.Request) (overlap time.Duration, refused *answer) {
-	if overlap = dayOverlap; r.ContentLength == 0 {
-		return overlap, nil
-	}
-	refused = readBody(r, func(c *check, f fields) {
-		if text := c.text(f, "", "overlap", false); text != nil {
-			var err error
-			if overlap, err = time.ParseDuration(*text); err != nil || overlap < 0 || overlap > longestOverlap {
-				c.at("/overlap", "must be a duration from 0s to 168h")
-			}
-		}
-	})
-	return overlap, refused
-}
-
 func (s selfService) rotateSecret(r *http.Request) answer {
-	overlap, refused := overlapOf(r)
+	if r.ContentLength == 0 {
+		r.Body = io.NopCloser(strings.NewReader("{}"))
+	}
+	body, refused := readBody[struct {
+		Overlap string `json:"overlap"`
+	}](r, members("", map[string]shape{"overlap": text("be a duration from 0s to 168h", isDuration(longestOverlap))}))
 	if refused != nil {
 		return *refused
 	}
+	overlap, _ := time.ParseDuration(cmp.Or(body.Overlap, dayOverlap)) // it was checked
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	end := time.Now().Add(overlap)
