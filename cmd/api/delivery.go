@@ -41,10 +41,10 @@ func deliveryList() *cobra.Command {
 				"next_attempt_at:NEXT", "created_at:AGE", "destination:TO")
 		}
 		out := newList(cmd, columns)
-		err = a.EachDelivery(ctx, filter, id, *limit, func(d deliveries.Delivery) error { return out.add(d) })
+		err = a.EachDelivery(ctx, filter, id, int(*limit), func(d deliveries.Delivery) error { return out.add(d) })
 		return out, errors.Join(err, out.end(err))
 	})
-	cmd.RunE = limited(limit, func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		from, err := parseSince(*since)
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func deliveryList() *cobra.Command {
 			id = request
 		}
 		return list(cmd, args)
-	})
+	}
 	completingFlag(cmd, "supplier", supplierIDs)
 	return cmd
 }

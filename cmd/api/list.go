@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -198,31 +197,21 @@ func (c columns) cells(fields []field) []string {
 	for i, column := range c.names {
 		members, title, _ := strings.Cut(column, ":")
 		cells[i] = nothing
-		for _, member := range slices.Backward(strings.Split(members, "|")) {
-			at := slices.IndexFunc(fields, func(f field) bool { return f.name == member })
-			if at < 0 || fields[at].text() == nothing {
-				continue
+		for _, f := range fields {
+			if cells[i] == nothing && slices.Contains(strings.Split(members, "|"), f.name) {
+				cells[i] = f.text()
 			}
-			cells[i] = fields[at].text()
 		}
 		if moment, err := time.Parse(shownTime, cells[i]); err == nil {
 			switch title {
 			case "AGE", "OLDEST":
 				cells[i] = long(max(c.now.Sub(moment), 0))
 			case "NEXT":
-				cells[i] = until(moment, c.now)
+				cells[i] = "in " + long(max(moment.Sub(c.now), 0))
 			}
 		}
 	}
 	return cells
-}
-
-// until returns how long it is to a moment.
-func until(moment, now time.Time) string {
-	if !moment.After(now) {
-		return "now"
-	}
-	return "in " + long(moment.Sub(now))
 }
 
 // long returns a duration in its largest unit.
@@ -256,16 +245,6 @@ func wrap(text string, width int) []string {
 }
 
 // limitFlag adds --limit.
-func limitFlag(cmd *cobra.Command) *int {
-	return cmd.Flags().Int("limit", defaultLimit, "how many at most; 0: all of them")
-}
-
-// limited checks --limit first.
-func limited(limit *int, list func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if *limit < 0 {
-			return errors.New("--limit must be at least 0")
-		}
-		return list(cmd, args)
-	}
+func limitFlag(cmd *cobra.Command) *uint32 {
+	return cmd.Flags().Uint32("limit", defaultLimit, "how many at most; 0: all of them")
 }

@@ -133,8 +133,13 @@ func operate(
 
 // onSupplier is operate for a command whose first argument is a supplier, by its id or its name.
 func onSupplier(fn func(ctx context.Context, a *app.App, id string) (any, error)) func(*cobra.Command, []string) error {
+	return onNamed(supplierOf, fn)
+}
+
+func onNamed(idOf func(ctx context.Context, a *app.App, named string) (string, error),
+	fn func(ctx context.Context, a *app.App, id string) (any, error)) func(*cobra.Command, []string) error {
 	return operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		id, err := supplierOf(ctx, a, args[0])
+		id, err := idOf(ctx, a, args[0])
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,19 +69,14 @@ func (p page) writeObject(w io.Writer, raw json.RawMessage, indent string) error
 			fmt.Fprintf(aligned, "%s%s\t%s\n", indent, f.name, f.text())
 		}
 	}
-	if err := aligned.Flush(); err != nil {
-		return err
-	}
+	err = aligned.Flush()
 	for _, f := range fields {
-		if !f.nested() {
-			continue
-		}
-		fmt.Fprintf(w, "\n%s%s\n", indent, f.name)
-		if err := p.writeNested(w, f, indent+"  "); err != nil {
-			return err
+		if f.nested() {
+			fmt.Fprintf(w, "\n%s%s\n", indent, f.name)
+			err = errors.Join(err, p.writeNested(w, f, indent+"  "))
 		}
 	}
-	return nil
+	return err
 }
 
 func (p page) writeNested(w io.Writer, f field, indent string) error {
@@ -91,9 +87,7 @@ func (p page) writeNested(w io.Writer, f field, indent string) error {
 		return writeTable(w, f.value, columns, indent)
 	}
 	var items []json.RawMessage
-	if err := json.Unmarshal(f.value, &items); err != nil {
-		return err
-	}
+	err := json.Unmarshal(f.value, &items)
 	for i, item := range items {
 		if item[0] != '{' {
 			fmt.Fprintln(w, indent+field{value: item}.text())
@@ -102,11 +96,9 @@ func (p page) writeNested(w io.Writer, f field, indent string) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := p.writeObject(w, item, indent); err != nil {
-			return err
-		}
+		err = errors.Join(err, p.writeObject(w, item, indent))
 	}
-	return nil
+	return err
 }
 
 // field is one member of a result, in the order of its JSON.
@@ -151,35 +143,24 @@ func (f field) text() string {
 	case nil:
 		return nothing
 	case string:
+		if at, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			return at.UTC().Format(shownTime)
+		}
 		return shownText(v)
 	case []any:
 		parts := make([]string, len(v))
 		for i, part := range v {
-			parts[i] = oneLine(fmt.Sprint(part))
+			parts[i] = fmt.Sprint(part)
 		}
-		return orNothing(strings.Join(parts, ","))
+		return shownText(strings.Join(parts, ","))
 	default:
 		return string(f.value)
 	}
 }
 
+// shownText returns text as it is shown within a line.
 func shownText(text string) string {
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at.UTC().Format(shownTime)
-	}
-	return orNothing(oneLine(text))
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return nothing
-	}
-	return text
-}
-
-// oneLine returns text as it is shown within a line.
-func oneLine(text string) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(terminal.Clean(text))
+	return cmp.Or(strings.NewReplacer("\n", " ", "\t", " ").Replace(terminal.Clean(text)), nothing)
 }
 
 // explain returns an error for the operator, with every violation on its own line.

@@ -57,11 +57,7 @@ func trackerSetViews() *cobra.Command {
 	var views string
 	cmd := &cobra.Command{Use: "set-views ID", Short: "grant exactly these views", Args: cobra.ExactArgs(1),
 		Example: "  api tracker client set-views Fleet --views fleet.today"}
-	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		id, err := clientOf(ctx, a, args[0])
-		if err != nil {
-			return nil, err
-		}
+	cmd.RunE = onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 		client, err := a.Trackers.SetViews(ctx, id, splitList(views))
 		noteViews(ctx, cmd, a, views, err)
 		return client, err
@@ -74,11 +70,7 @@ func trackerRotate() *cobra.Command {
 	var overlap time.Duration
 	cmd := &cobra.Command{Use: "rotate-key ID", Short: "make a new key, shown once",
 		Args: cobra.ExactArgs(1), Example: "  api tracker client rotate-key Fleet --overlap 48h",
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			id, err := clientOf(ctx, a, args[0])
-			if err != nil {
-				return nil, err
-			}
+		RunE: onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 			key, err := a.Trackers.RotateKey(ctx, id, overlap)
 			return credentials{ID: id, APIKey: key}, err
 		})}
@@ -91,11 +83,7 @@ func trackerSwitch(
 ) *cobra.Command {
 	cmd := &cobra.Command{Use: use + " ID", Short: short,
 		Args: cobra.ExactArgs(1), Example: "  api tracker client " + use + " Fleet",
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			id, err := clientOf(ctx, a, args[0])
-			if err != nil {
-				return nil, err
-			}
+		RunE: onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 			return change(a.Trackers, ctx, id)
 		})}
 	return completing(cmd, false, clientIDs)
