@@ -8,10 +8,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/supplyhub/supplyhub/pkg/client"
 )
 
 type product struct {
-	fields    fields
+	client.Product
 	updatedAt time.Time
 	inactive  bool
 }
@@ -32,22 +34,9 @@ func (s *Server) syncProduct(r *http.Request) answer {
 
 // change is the body of a synchronisation.
 type change struct {
-	Action    string    `json:"action"`
-	UpdatedAt time.Time `json:"updated_at"`
-	Product   fields    `json:"product"`
-}
-
-type fields struct {
-	SKU               string   `json:"sku"`
-	MaterialID        *int64   `json:"material_id"`
-	Material          string   `json:"material"`
-	MaterialVariantID *int64   `json:"material_variant_id"`
-	MaterialVariant   *string  `json:"material_variant"`
-	Width             *float64 `json:"width"`
-	Height            *float64 `json:"height"`
-	Depth             *float64 `json:"depth"`
-	WeightKg          *float64 `json:"weight_kg"`
-	ProductionDays    *int64   `json:"production_days"`
+	Action    string         `json:"action"`
+	UpdatedAt time.Time      `json:"updated_at"`
+	Product   client.Product `json:"product"`
 }
 
 func changeShape(c *check, at string, body jsontext.Value) {
@@ -73,7 +62,7 @@ func (s *Server) store(c change) (status string, found bool) {
 	case known == nil && c.Action == "deactivate":
 		return "", false
 	case known == nil:
-		s.products[c.Product.SKU] = &product{fields: c.Product, updatedAt: c.UpdatedAt}
+		s.products[c.Product.SKU] = &product{Product: c.Product, updatedAt: c.UpdatedAt}
 		return "created", true
 	case !c.UpdatedAt.IsZero() && c.UpdatedAt.Before(known.updatedAt):
 		return "stale", true
@@ -85,10 +74,10 @@ func (s *Server) store(c change) (status string, found bool) {
 	case c.Action == "deactivate":
 		known.inactive = true
 		return "deactivated", true
-	case reflect.DeepEqual(known.fields, c.Product) && !known.inactive:
+	case reflect.DeepEqual(known.Product, c.Product) && !known.inactive:
 		return "unchanged", true
 	default:
-		known.fields, known.inactive = c.Product, false
+		known.Product, known.inactive = c.Product, false
 		return "updated", true
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/supplyhub/supplyhub/pkg/client"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -95,16 +96,10 @@ func enqueued(status int, id int64) answer {
 	return answer{status: status, body: map[string]any{"status": "enqueued", "id": id}}
 }
 
-type duplicate struct {
-	MaterialID        int64  `json:"materialId"`
-	MaterialVariantID *int64 `json:"materialVariantId"`
-	SKU               string `json:"sku"`
-}
-
 // duplicates returns the repeated combinations, each once.
-func duplicates(items []item) []duplicate {
+func duplicates(items []item) []client.Duplicate {
 	seen := map[string]int{}
-	var repeated []duplicate
+	var repeated []client.Duplicate
 	for _, m := range items {
 		variant := "null"
 		if m.MaterialVariantID != nil {
@@ -112,7 +107,8 @@ func duplicates(items []item) []duplicate {
 		}
 		key := fmt.Sprint(m.MaterialID, " ", variant, " ", m.SKU)
 		if seen[key]++; seen[key] == 2 {
-			repeated = append(repeated, duplicate{m.MaterialID, m.MaterialVariantID, m.SKU})
+			repeated = append(repeated, client.Duplicate{MaterialID: m.MaterialID,
+				MaterialVariantID: m.MaterialVariantID, SKU: m.SKU})
 		}
 	}
 	return repeated
