@@ -349,7 +349,9 @@ func TestCopied_the_go_client_reads_lists_with_a_limit(t *testing.T) {
 				}
 				mu.Lock()
 				page := pages[n%len(pages)]
-				n++
+				if n++; n > 50 {
+					page = `{"data":[]}`
+				}
 				mu.Unlock()
 				_, _ = io.WriteString(w, page)
 			}))

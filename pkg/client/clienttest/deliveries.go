@@ -144,8 +144,6 @@ func (s *Server) listDeliveries(r *http.Request) answer {
 	return listing(r, filters, func(q url.Values) (list []placed[map[string]any]) {
 		since, _ := time.Parse(time.RFC3339, q.Get("since")) // they were checked, or are none
 		until, _ := time.Parse(time.RFC3339, q.Get("until"))
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		for place, d := range slices.Backward(s.deliveries) {
 			if (!q.Has("status") || d.Status == q.Get("status")) && d.within(since, until) &&
 				(!q.Has("request_id") || strconv.FormatInt(d.RequestID, 10) == q.Get("request_id")) {
@@ -172,8 +170,6 @@ func (s *Server) delivery(r *http.Request) (*delivery, *answer) {
 }
 
 func (s *Server) getDelivery(r *http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	d, refused := s.delivery(r)
 	if refused != nil {
 		return *refused
@@ -187,8 +183,6 @@ func (s *Server) getDelivery(r *http.Request) answer {
 }
 
 func (s *Server) redeliver(r *http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	d, refused := s.delivery(r)
 	if refused != nil {
 		return *refused
@@ -208,8 +202,6 @@ func (s *Server) recover(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	n := 0
 	for _, d := range s.deliveries {
 		asked := d.Status == body.Status || body.Status == "undelivered" && d.Status != "delivered"

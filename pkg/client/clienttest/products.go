@@ -23,8 +23,6 @@ func (s *Server) syncProduct(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	status, found := s.store(body)
 	if !found {
 		return refuse(http.StatusNotFound, "You have no product with this sku.")

@@ -92,8 +92,6 @@ func orNull[T comparable](v T) *T {
 }
 
 func (s selfService) getReceiver(*http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.receiverBody()
 }
 
@@ -104,8 +102,6 @@ func (s selfService) putReceiver(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.receiver.url = strings.TrimSuffix(body.URL, "/")
 	s.sendPending(r.Context())
 	return s.receiverBody()
@@ -123,15 +119,11 @@ func isReceiver(address string) bool {
 }
 
 func (s selfService) deleteReceiver(*http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.receiver.url = "" // a pause stays
 	return answer{status: http.StatusNoContent}
 }
 
 func (s selfService) pause(*http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.receiver.url == "" {
 		return noReceiver()
 	}
@@ -142,8 +134,6 @@ func (s selfService) pause(*http.Request) answer {
 }
 
 func (s selfService) resume(r *http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.receiver.url == "" {
 		return noReceiver()
 	}
@@ -165,8 +155,6 @@ func (s selfService) rotateSecret(r *http.Request) answer {
 		return *refused
 	}
 	overlap, _ := time.ParseDuration(cmp.Or(body.Overlap, dayOverlap)) // it was checked
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	end := time.Now().Add(overlap)
 	for i := range s.receiver.secrets {
 		if one := &s.receiver.secrets[i]; one.expires.IsZero() || overlap == 0 {
@@ -182,7 +170,6 @@ func (s selfService) rotateSecret(r *http.Request) answer {
 }
 
 func (s selfService) testReceiver(r *http.Request) answer {
-	s.mu.Lock()
 	address, secrets := s.receiver.url, s.live()
 	recent := s.receiver.tests[:0]
 	for _, at := range s.receiver.tests {
@@ -193,20 +180,19 @@ func (s selfService) testReceiver(r *http.Request) answer {
 	s.receiver.tests = recent
 	switch {
 	case address == "":
-		s.mu.Unlock()
 		return noReceiver()
 	case len(recent) >= testsAMinute:
-		s.mu.Unlock()
 		a := refuse(http.StatusTooManyRequests, "At most 10 test calls a minute.")
 		a.retryAfter = time.Minute
 		return a
 	}
 	s.receiver.tests = append(s.receiver.tests, time.Now())
-	s.mu.Unlock()
 	id := newID()
 	body, _ := json.Marshal(map[string]any{"type": webhook.TypeTest, "timestamp": time.Now().UTC(),
 		"data": map[string]string{"supplier_id": s.SupplierID}})
+	s.mu.Unlock()
 	a := post(r.Context(), address, id, body, secrets)
+	s.mu.Lock()
 	return ok(map[string]any{"id": id, "status": orNull(a.Status), "error": orNull(a.Error), "duration_ms": a.duration,
 		"response": a.Response})
 }

@@ -75,8 +75,6 @@ func (s *Server) createRequest(r *http.Request) answer {
 		return answer{status: http.StatusUnprocessableEntity,
 			body: map[string]any{"message": "Duplicate material items are not allowed.", "duplicates": repeated}}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if known := s.requests[body.ID]; known != nil {
 		if !reflect.DeepEqual(known.asked, body) {
 			return refuse(http.StatusConflict, "You have another request with this id.")
@@ -133,7 +131,6 @@ func (s *Server) getRequest(r *http.Request) answer {
 		return *refused
 	}
 	wait, _ := time.ParseDuration(q.Get("wait")) // it was checked, or is none
-	s.mu.Lock()
 	known, refused := s.find(r)
 	if refused == nil && known.Status == "enqueued" && wait > 0 {
 		changed := known.changed
@@ -141,7 +138,6 @@ func (s *Server) getRequest(r *http.Request) answer {
 		waitFor(r.Context(), changed, wait)
 		s.mu.Lock()
 	}
-	defer s.mu.Unlock()
 	if refused != nil {
 		return *refused
 	}
@@ -161,8 +157,6 @@ func waitFor(ctx context.Context, changed <-chan struct{}, wait time.Duration) {
 func (s *Server) listRequests(r *http.Request) answer {
 	filters := parameters{"status": isOneOf("enqueued", "estimated", "selected", "failed")}
 	return listing(r, filters, func(q url.Values) (list []placed[request]) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		for place, id := range slices.Backward(s.order) {
 			if known := s.requests[id]; !q.Has("status") || known.Status == q.Get("status") {
 				list = append(list, placed[request]{place, *known})
@@ -180,8 +174,6 @@ func (s *Server) listOrders(r *http.Request) answer {
 		SelectedAt       time.Time        `json:"selected_at"`
 	}
 	return listing(r, parameters{}, func(url.Values) (list []placed[order]) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		for place, id := range slices.Backward(s.selected) {
 			known := s.requests[id]
 			list = append(list, placed[order]{place, order{SupplierID: s.SupplierID, request: *known,
@@ -200,8 +192,6 @@ func (r *request) estimate(id string) webhook.Estimate {
 }
 
 func (s *Server) reestimate(r *http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	known, refused := s.find(r)
 	switch {
 	case refused != nil:
@@ -225,8 +215,6 @@ func (s *Server) selectEstimate(r *http.Request) answer {
 		return *refused
 	}
 	chosen := body.Chosen
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	known, refused := s.find(r)
 	switch {
 	case refused != nil:
@@ -257,8 +245,6 @@ func (s *Server) receiveEstimates(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	known, refused := s.find(r)
 	switch {
 	case refused != nil:
