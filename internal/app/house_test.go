@@ -32,7 +32,7 @@ const (
 var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
 		"internal/estimates", "internal/materials", "internal/materials/operator", "internal/scoreboard/sample",
-		"internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/receivers", "internal/logctx",
+		"internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/logctx",
 		"internal/terminal", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config", "internal/errs", "internal/terminal"},
 

@@ -240,18 +240,13 @@ func (s *Server) routes() *http.ServeMux {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if s.authorized(w, r, route.scope) {
-				s.locked(r, route.handle).write(w)
+				s.mu.Lock() // a handler gives it back while it waits
+				a := func() answer { defer s.mu.Unlock(); return route.handle(r) }()
+				a.write(w)
 			}
 		})
 	}
 	return mux
-}
-
-// locked calls handle with the lock, which it gives back while it waits.
-func (s *Server) locked(r *http.Request, handle func(*http.Request) answer) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return handle(r)
 }
 
 // answer is a body with its status; problems and bodies of their own are made by the functions below.
