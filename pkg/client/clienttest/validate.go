@@ -1,12 +1,14 @@
 package clienttest
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"mime"
 	"net/http"
 	"net/url"
@@ -182,6 +184,7 @@ func readBody[T any](r *http.Request, of shape) (body T, refused *answer) {
 		return body, &a
 	}
 	c := &check{}
+	text = whole(text)
 	if of(c, "", text); len(c.found) == 0 {
 		if err := json.Unmarshal(text, &body); err != nil {
 			c.at("", "is not valid")
@@ -195,7 +198,31 @@ func unsupported(h http.Header) bool {
 		return true
 	}
 	media, parameters, err := mime.ParseMediaType(cmp.Or(h.Get("Content-Type"), "application/json"))
-	return err != nil || media != "application/json" || !strings.EqualFold(cmp.Or(parameters["charset"], "utf-8"), "utf-8")
+	return err != nil || media != "application/json" || !isOneOf("", "utf-8", "utf8")(strings.ToLower(parameters["charset"]))
+}
+
+// whole returns a body with 3.0 and 3e0 written as 3: they are the same number. One that is not JSON stays as it is.
+func whole(body []byte) []byte {
+	var out bytes.Buffer
+	from, to := jsontext.NewDecoder(bytes.NewReader(body)), jsontext.NewEncoder(&out)
+	for {
+		token, err := from.ReadToken()
+		switch {
+		case errors.Is(err, io.EOF):
+			return out.Bytes()
+		case err == nil && token.Kind() == '0':
+			literal := token.String()
+			if n, ok := new(big.Rat).SetString(literal); ok && n.IsInt() {
+				literal = n.Num().String()
+			}
+			err = to.WriteValue(jsontext.Value(literal))
+		case err == nil:
+			err = to.WriteToken(token)
+		}
+		if err != nil {
+			return body
+		}
+	}
 }
 
 // parameters are those of a query, each given once and good.
@@ -243,6 +270,11 @@ func listing[T any](r *http.Request, filters parameters, list func(q url.Values)
 		var err error
 		behind, err = strconv.Atoi(number)
 		return err == nil && cursor == cursorBehind(r.URL.Path+"?"+own.Encode(), behind)
+	}
+	for name := range own {
+		if filters[name] == nil {
+			filters[name] = func(string) bool { return false } // no parameter of this list
+		}
 	}
 	q, refused := filters.read(r)
 	if refused != nil {
