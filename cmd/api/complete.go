@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // mostCompletions is how many ids a shell is offered.
@@ -61,6 +66,49 @@ func supplierIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
 func clientIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
 	clients, err := a.Trackers.ListClients(ctx)
 	return completions(clients, err, func(i int) (string, string) { return clients[i].ID, clients[i].Name })
+}
+
+// supplierOf returns the id of the supplier that is named; an empty name is none that was asked for.
+func supplierOf(ctx context.Context, a *app.App, named string) (string, error) {
+	if named == "" {
+		return "", nil
+	}
+	return ids(supplierIDs).named(ctx, a, "supplier", "supplier_id", named)
+}
+
+// clientOf returns the id of the tracker client that is named.
+func clientOf(ctx context.Context, a *app.App, named string) (string, error) {
+	return ids(clientIDs).named(ctx, a, "tracker client", "tracker_client", named)
+}
+
+// named returns the id of the one that is named, by its id or by a name that only one has, and notes it for
+// the log.
+func (list ids) named(ctx context.Context, a *app.App, kind, note, named string) (string, error) {
+	all, err := list(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	var found, near []string
+	for _, one := range all {
+		id, name, _ := strings.Cut(one, "\t")
+		if id == named {
+			return id, nil
+		}
+		if strings.EqualFold(name, named) {
+			found = append(found, id)
+		}
+		near = append(near, id, name)
+	}
+	switch len(found) {
+	case 0:
+		return "", errs.New(errs.NotFound, "There is no "+kind+" "+named+didYouMean(named, near...))
+	case 1:
+		logctx.Note(ctx, slog.String(note, found[0]))
+		return found[0], nil
+	default:
+		return "", errs.New(errs.Invalid, fmt.Sprintf("%d %ss have the name %s: give an id, %s", len(found), kind, named,
+			strings.Join(found, " or ")))
+	}
 }
 
 func serviceNames(ctx context.Context, a *app.App) ([]cobra.Completion, error) {

@@ -40,17 +40,11 @@ func deliveryList() *cobra.Command {
 			columns = aged(a.Now(), "id", "request_id:REQUEST", "attempt_count:TRIES", "last_status|last_error:LAST",
 				"next_attempt_at:NEXT", "created_at:AGE", "destination:TO")
 		}
-		out := newStream(cmd, columns)
-		defer out.progress.end()
-		n := int64(0)
-		err = a.EachDelivery(ctx, filter, id, *limit, func(d deliveries.Delivery) error {
-			n++
-			out.progress.show("deliveries", n)
-			return out.add(d)
-		})
+		out := newList(cmd, columns)
+		err = a.EachDelivery(ctx, filter, id, int(*limit), func(d deliveries.Delivery) error { return out.add(d) })
 		return out, errors.Join(err, out.end(err))
 	})
-	cmd.RunE = limited(limit, func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		from, err := parseSince(*since)
 		if err != nil {
 			return err
@@ -61,7 +55,7 @@ func deliveryList() *cobra.Command {
 			id = request
 		}
 		return list(cmd, args)
-	})
+	}
 	completingFlag(cmd, "supplier", supplierIDs)
 	return cmd
 }
@@ -73,6 +67,14 @@ func deliveryColumns(now time.Time) columns {
 func deliveryStatuses() []string {
 	return []string{string(deliveries.Pending), string(deliveries.Delivered), string(deliveries.Dead),
 		string(deliveries.Failed)}
+}
+
+// recoverable returns the statuses of a recovery, as the API has them.
+func recoverable() (names []string) {
+	for _, status := range deliveries.Recoverable() {
+		names = append(names, string(status))
+	}
+	return names
 }
 
 // deliveryIDs returns the newest deliveries.
@@ -100,9 +102,9 @@ func deliveryRedeliver() *cobra.Command {
 	cmd := &cobra.Command{Use: "redeliver [ID…]",
 		Short: "send deliveries again, by id or by --status, with all retries; a pending one is tried now",
 		Example: `  api delivery redeliver msg_0aB1cD2eF3gH4iJ5kL6mN7
-  api delivery redeliver --status dead --supplier Acme --since 24h`}
+  api delivery redeliver --status undelivered --supplier Acme --since 24h`}
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "redeliver all of this status; says how many and asks first",
-		"dead", "failed", "delivered")
+		recoverable()...)
 	since := cmd.Flags().String("since", "",
 		"with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	supplier := cmd.Flags().String("supplier", "", "with --status: only those of this supplier, by id or name")
@@ -147,23 +149,33 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter de
 	p := newProgress(cmd)
 	defer p.end()
 	n := int64(0)
-	err := a.Deliveries.Each(ctx, filter, 0, func(deliveries.Delivery) error {
-		n++
-		p.show("deliveries found", n)
-		return nil
-	})
+	asked, of := filter.Status, filter.Status.Recovered()
+	var err error
+	for _, filter.Status = range of {
+		err = errors.Join(err, a.Deliveries.Each(ctx, filter, 0, func(deliveries.Delivery) error {
+			n++
+			p.show("deliveries found", n)
+			return nil
+		}))
+	}
 	p.end()
 	if err != nil || n == 0 {
 		return redelivered{}, err
 	}
-	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
+	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, asked)) {
 		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
 	}
-	n, err = a.Deliveries.RedeliverAll(ctx, filter, func(n int64) { p.show("redelivered", n) })
-	if err != nil && n > 0 {
-		err = fmt.Errorf("%w (%d are redelivered)", err, n)
+	n = 0
+	for _, filter.Status = range of {
+		some, err := a.Deliveries.RedeliverAll(ctx, filter, func(some int64) { p.show("redelivered", n+some) })
+		if n += some; err != nil && n > 0 {
+			err = fmt.Errorf("%w (%d are redelivered)", err, n)
+		}
+		if err != nil {
+			return redelivered{n}, err
+		}
 	}
-	return redelivered{n}, err
+	return redelivered{n}, nil
 }
 
 // confirmed reports whether the operator agrees. It asks on standard error, so that standard output is the result

@@ -146,8 +146,8 @@ func (l *receiver) print(c call) {
 		_ = json.NewEncoder(l.out).Encode(c) // without a reader nothing is printed
 		return
 	}
-	fmt.Fprintf(l.out, "\n%s  %s\n", c.Time.Format(time.TimeOnly), printable(c.Path))
-	fmt.Fprintf(l.out, "  webhook-id  %s\n  signature   %s\n  answered    %s\n", printable(c.ID), l.verdict(c.Signature),
+	fmt.Fprintf(l.out, "\n%s  %s\n", c.Time.Format(time.TimeOnly), shownText(c.Path))
+	fmt.Fprintf(l.out, "  webhook-id  %s\n  signature   %s\n  answered    %s\n", shownText(c.ID), l.verdict(c.Signature),
 		c.Answered)
 	var pretty []byte
 	if indented, err := json.MarshalIndent(c.Body, "  ", "  "); err == nil {

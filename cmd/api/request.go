@@ -25,22 +25,15 @@ func requestList() *cobra.Command {
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "only those of this status", "enqueued", "estimated", "selected",
 		"failed")
 	limit := limitFlag(cmd)
-	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		of, err := supplierOf(ctx, a, *supplier)
 		if err != nil {
 			return nil, err
 		}
-		out := newStream(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
-		n := int64(0)
-		defer out.progress.end()
-		err = a.EachRequest(ctx, of, status.value, *limit, func(o materials.Overview) error {
-			n++
-			out.progress.show("requests", n)
-			return out.add(o)
-		})
+		out := newList(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
+		err = a.EachRequest(ctx, of, status.value, int(*limit), func(o materials.Overview) error { return out.add(o) })
 		return out, errors.Join(err, out.end(err))
 	})
-	cmd.RunE = limited(limit, list)
 	completingFlag(cmd, "supplier", supplierIDs)
 	return cmd
 }

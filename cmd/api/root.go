@@ -15,6 +15,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const (
@@ -38,6 +39,7 @@ type configFault struct{ error }
 func (f configFault) Unwrap() error { return f.error }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = terminal.New(stdout), terminal.New(stderr)
 	root := newRoot()
 	root.SetArgs(negativeValues(args))
 	root.SetOut(stdout)
@@ -131,8 +133,13 @@ func operate(
 
 // onSupplier is operate for a command whose first argument is a supplier, by its id or its name.
 func onSupplier(fn func(ctx context.Context, a *app.App, id string) (any, error)) func(*cobra.Command, []string) error {
+	return onNamed(supplierOf, fn)
+}
+
+func onNamed(idOf func(ctx context.Context, a *app.App, named string) (string, error),
+	fn func(ctx context.Context, a *app.App, id string) (any, error)) func(*cobra.Command, []string) error {
 	return operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		id, err := supplierOf(ctx, a, args[0])
+		id, err := idOf(ctx, a, args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +204,7 @@ func checkOutput(cmd *cobra.Command) error {
 
 // print writes result as JSON, or as text a person reads: a table or a page.
 func print(cmd *cobra.Command, result any) error {
-	if _, printed := result.(*stream); printed {
+	if _, printed := result.(*list); printed {
 		return nil
 	}
 	if o, _ := cmd.Flags().GetString("output"); o == "json" {

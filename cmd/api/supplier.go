@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/supplyhub/supplyhub/internal/app"
-	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
@@ -22,12 +21,14 @@ const (
 func supplierCommand() *cobra.Command {
 	return group("supplier", "manage suppliers, by their ids or names", supplierCreate(), supplierList(), supplierUpdate(),
 		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
-		receiverSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
-			(*receivers.SelfService).PauseByOperator),
-		receiverSwitch("resume", "end any pause of its receiver and send what waits now", "resumed",
-			(*receivers.SelfService).ResumeByOperator),
-		supplierSwitch("deactivate", "end all sessions and refuse the API key", (*supplierauth.Service).Deactivate),
-		supplierSwitch("activate", "let a deactivated supplier sign in again", (*supplierauth.Service).Activate))
+		supplierSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
+			func(ctx context.Context, a *app.App, id string) error { return a.Receivers.PauseByOperator(ctx, id) }),
+		supplierSwitch("resume", "end any pause of its receiver and send what waits now", "resumed",
+			func(ctx context.Context, a *app.App, id string) error { return a.Receivers.ResumeByOperator(ctx, id) }),
+		supplierSwitch("deactivate", "end all sessions and refuse the API key", "deactivated",
+			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Deactivate(ctx, id) }),
+		supplierSwitch("activate", "let a deactivated supplier sign in again", "activated",
+			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Activate(ctx, id) }))
 }
 
 // supplierFlags are the flags that create and update share.
@@ -123,27 +124,19 @@ func supplierUpdate() *cobra.Command {
 
 // patch holds only the flags that were given.
 func (f *supplierFlags) patch(flags *pflag.FlagSet) supplierauth.SupplierPatch {
-	var p supplierauth.SupplierPatch
-	if flags.Changed("name") {
-		p.Name = &f.name
+	return supplierauth.SupplierPatch{
+		Name: given(flags, "name", f.name), WebhookURL: given(flags, "webhook-url", f.webhookURL),
+		AccessTTL: given(flags, "access-ttl", f.accessTTL), RefreshTTL: given(flags, "refresh-ttl", f.refreshTTL),
+		Scopes:              given(flags, "scopes", splitList(f.scopes)),
+		ReceiverConcurrency: given(flags, "receiver-concurrency", f.receiverConcurrency),
 	}
-	if flags.Changed("webhook-url") {
-		p.WebhookURL = &f.webhookURL
+}
+
+func given[T any](flags *pflag.FlagSet, name string, value T) *T {
+	if !flags.Changed(name) {
+		return nil
 	}
-	if flags.Changed("access-ttl") {
-		p.AccessTTL = &f.accessTTL
-	}
-	if flags.Changed("refresh-ttl") {
-		p.RefreshTTL = &f.refreshTTL
-	}
-	if flags.Changed("scopes") {
-		scopes := splitList(f.scopes)
-		p.Scopes = &scopes
-	}
-	if flags.Changed("receiver-concurrency") {
-		p.ReceiverConcurrency = &f.receiverConcurrency
-	}
-	return p
+	return &value
 }
 
 func supplierRotateKey() *cobra.Command {
@@ -177,14 +170,15 @@ func rotation(use, short string, rotate func(context.Context, *supplierauth.Serv
 	return completing(cmd, false, supplierIDs)
 }
 
-func supplierSwitch(use, short string, do func(*supplierauth.Service, context.Context, string) error) *cobra.Command {
+func supplierSwitch(use, short, status string, do func(ctx context.Context, a *app.App, id string) error,
+) *cobra.Command {
 	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		Example: "  api supplier " + use + " Acme",
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
-			if err := do(a.Suppliers, ctx, id); err != nil {
+			if err := do(ctx, a, id); err != nil {
 				return nil, err
 			}
-			return map[string]string{"id": id, "status": use + "d"}, nil
+			return map[string]string{"id": id, "status": status}, nil
 		})}
 	return completing(cmd, false, supplierIDs)
 }
@@ -204,19 +198,6 @@ func supplierPortalLink() *cobra.Command {
 		Args: cobra.ExactArgs(1), Example: "  api supplier portal-link Acme",
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
 			return a.PortalLink(ctx, id)
-		})}
-	return completing(cmd, false, supplierIDs)
-}
-
-func receiverSwitch(use, short, status string,
-	do func(*receivers.SelfService, context.Context, string) error) *cobra.Command {
-	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
-		Example: "  api supplier " + use + " Acme",
-		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
-			if err := do(a.Receivers, ctx, id); err != nil {
-				return nil, err
-			}
-			return map[string]string{"id": id, "status": status}, nil
 		})}
 	return completing(cmd, false, supplierIDs)
 }

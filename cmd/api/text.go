@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const (
@@ -68,25 +69,17 @@ func (p page) writeObject(w io.Writer, raw json.RawMessage, indent string) error
 			fmt.Fprintf(aligned, "%s%s\t%s\n", indent, f.name, f.text())
 		}
 	}
-	if err := aligned.Flush(); err != nil {
-		return err
-	}
+	err = aligned.Flush()
 	for _, f := range fields {
-		if !f.nested() {
-			continue
-		}
-		fmt.Fprintf(w, "\n%s%s\n", indent, f.name)
-		if err := p.writeNested(w, f, indent+"  "); err != nil {
-			return err
+		if f.nested() {
+			fmt.Fprintf(w, "\n%s%s\n", indent, f.name)
+			err = errors.Join(err, p.writeNested(w, f, indent+"  "))
 		}
 	}
-	return nil
+	return err
 }
 
 func (p page) writeNested(w io.Writer, f field, indent string) error {
-	if f.long() {
-		return writeItems(w, f.value, indent)
-	}
 	if f.value[0] == '{' {
 		return p.writeObject(w, f.value, indent)
 	}
@@ -94,18 +87,18 @@ func (p page) writeNested(w io.Writer, f field, indent string) error {
 		return writeTable(w, f.value, columns, indent)
 	}
 	var items []json.RawMessage
-	if err := json.Unmarshal(f.value, &items); err != nil {
-		return err
-	}
+	err := json.Unmarshal(f.value, &items)
 	for i, item := range items {
+		if item[0] != '{' {
+			fmt.Fprintln(w, indent+field{value: item}.text())
+			continue
+		}
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := p.writeObject(w, item, indent); err != nil {
-			return err
-		}
+		err = errors.Join(err, p.writeObject(w, item, indent))
 	}
-	return nil
+	return err
 }
 
 // field is one member of a result, in the order of its JSON.
@@ -134,35 +127,13 @@ func fieldsOf(raw []byte) ([]field, error) {
 	return fields, nil
 }
 
-// writeItems writes each text of a list on lines of its own.
-func writeItems(w io.Writer, list json.RawMessage, indent string) error {
-	var items []string
-	if err := json.Unmarshal(list, &items); err != nil {
-		return err
-	}
-	for _, item := range items {
-		fmt.Fprintln(w, indent+strings.Join(wrap(printable(item), lineWidth-len(indent)-2), "\n"+indent+"  "))
-	}
-	return nil
-}
-
-// long reports whether the member is a list of texts that is too much for one line.
-func (f field) long() bool {
-	return f.value[0] == '[' && bytes.Contains(f.value, []byte(`"`)) && !bytes.Contains(f.value, []byte("{")) &&
-		len(f.value) > lineWidth
-}
-
-// nested reports whether the member needs lines of its own: an object, a list of objects, or a long one of texts.
+// nested reports whether the member needs lines of its own: an object, a list of objects, or one of sentences.
 func (f field) nested() bool {
-	if f.long() {
-		return true
-	}
 	value := bytes.TrimLeft(f.value, "[ \n")
-	return len(value) > 0 && value[0] == '{'
+	return len(value) > 0 && value[0] == '{' || f.value[0] == '[' && bytes.Contains(value, []byte(" "))
 }
 
-// text returns a plain member for a person: moments in UTC without fractions, lists separated by commas, nothing that a
-// terminal would obey.
+// text returns a plain member for a person: moments in UTC without fractions, lists separated by commas.
 func (f field) text() string {
 	var value any
 	if err := json.Unmarshal(f.value, &value); err != nil {
@@ -172,39 +143,24 @@ func (f field) text() string {
 	case nil:
 		return nothing
 	case string:
+		if at, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			return at.UTC().Format(shownTime)
+		}
 		return shownText(v)
 	case []any:
 		parts := make([]string, len(v))
 		for i, part := range v {
-			parts[i] = printable(fmt.Sprint(part))
+			parts[i] = fmt.Sprint(part)
 		}
-		return orNothing(strings.Join(parts, ","))
+		return shownText(strings.Join(parts, ","))
 	default:
 		return string(f.value)
 	}
 }
 
+// shownText returns text as it is shown within a line.
 func shownText(text string) string {
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at.UTC().Format(shownTime)
-	}
-	return orNothing(printable(text))
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return nothing
-	}
-	return text
-}
-
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
+	return cmp.Or(strings.NewReplacer("\n", " ", "\t", " ").Replace(terminal.Clean(text)), nothing)
 }
 
 // explain returns an error for the operator, with every violation on its own line.

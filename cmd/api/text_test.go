@@ -12,6 +12,7 @@ type row struct {
 	Name    string   `json:"name"`
 	At      string   `json:"at"`
 	Meaning string   `json:"meaning"`
+	Other   string   `json:"other_id"`
 	Many    []string `json:"many"`
 }
 
@@ -24,21 +25,48 @@ func shown(t *testing.T, result any) string {
 	return text.String()
 }
 
-func TestTable_fits_a_terminal_whatever_is_in_it(t *testing.T) {
+// screen is a terminal of some width.
+type screen struct {
+	strings.Builder
+	width int
+}
+
+func (s *screen) Width() int { return s.width }
+
+func TestTable_takes_the_width_of_a_terminal_breaks_no_id_and_is_whole_in_a_pipe(t *testing.T) {
 	t.Parallel()
 	id := "msg_06gvp0mh69ccvvh87fajsvs18o"
 	rows := []row{
-		{ID: id, Name: strings.Repeat("ã", 200), Meaning: strings.Repeat("many words ", 30)},
-		{ID: id, Name: "a", Meaning: strings.Repeat("x", 300), At: time.Now().UTC().Format(time.RFC3339Nano)},
+		{ID: id, Name: strings.Repeat("ã", 200), Meaning: strings.Repeat("many words ", 30), Other: id},
+		{ID: id, Name: "a\x1b[2J\nb", Meaning: strings.Repeat("x", 300), At: time.Now().UTC().Format(time.RFC3339Nano)},
 	}
-	text := shown(t, table{rows, aged(time.Now(), "id", "name", "at:AGE", "meaning")})
-	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > lineWidth {
-			t.Errorf("%d characters: %s", n, line)
+	list := table{rows, aged(time.Now(), "other_id", "name", "id", "at:AGE", "meaning")}
+	for _, width := range []int{100, 120, 200} {
+		s := screen{width: width}
+		if err := printText(&s, list); err != nil {
+			t.Fatal(err)
+		}
+		longest := 0
+		for line := range strings.Lines(s.String()) {
+			longest = max(longest, utf8.RuneCountInString(strings.TrimRight(line, "\n")))
+		}
+		if longest > width || longest < width-10 || strings.Count(s.String(), id) != 3 ||
+			!strings.Contains(s.String(), "…") || strings.Count(s.String(), "many") != 30 {
+			t.Errorf("%d of %d columns, or an id or the last column is cut:\n%s", longest, width, &s)
 		}
 	}
-	if strings.Count(text, id) != 2 || !strings.Contains(text, "…") || strings.Count(text, "many") < 30 {
-		t.Errorf("an id or the last column is cut:\n%s", text)
+	if lines := strings.Split(shown(t, list), "\n"); len(lines) != 4 || !strings.Contains(lines[1], rows[0].Name) ||
+		!strings.HasSuffix(lines[2], rows[1].Meaning) || !strings.Contains(lines[2], `a\u001b[2J b`) {
+		t.Errorf("in a pipe:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+func TestList_of_more_rows_than_a_part_has_its_titles_once(t *testing.T) {
+	t.Parallel()
+	rows := make([]row, 2*listPart)
+	if text := shown(t, table{rows, plain("id", "name")}); strings.Count(text, "ID") != 1 ||
+		strings.Count(text, "\n") != len(rows)+1 {
+		t.Errorf("%d lines, %d times the titles", strings.Count(text, "\n"), strings.Count(text, "ID"))
 	}
 }
 
@@ -54,7 +82,7 @@ func TestPage_shows_members_then_lists_and_obeys_no_answer(t *testing.T) {
 	text := shown(t, page{map[string]any{
 		"a_status": "dead", "b_at": "2026-11-21T05:09:54.094186Z", "c_none": nil,
 		"d_attempts": []row{{ID: "1", Name: "\x1b[31mred\x07"}}, "e_requests": map[string]int{"failed": 2},
-		"f_faults": []string{strings.Repeat("one two ", 20), "three"},
+		"f_faults": []string{"one two", "three"},
 	}, map[string]columns{"d_attempts": plain("id:#", "name")}})
 	want := `a_status  dead
 b_at      2026-11-21 05:09:54 UTC
@@ -62,15 +90,13 @@ c_none    -
 
 d_attempts
   #  NAME
-  1   [31mred
+  1  \u001b[31mred\u0007
 
 e_requests
   failed  2
 
 f_faults
-  one two one two one two one two one two one two one two one two one two one
-    two one two one two one two one two one two one two one two one two one two
-    one two
+  one two
   three
 `
 	if normal := strings.ReplaceAll(text, " \n", "\n"); normal != want {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const (
@@ -67,9 +68,10 @@ printed.`,
 			return configFault{err}
 		}
 		meter := app.NewMeter(cfg, *addresses...)
-		if o, _ := cmd.Flags().GetString("output"); o == "text" && isTerminal(cmd.OutOrStdout()) &&
+		screen, ok := cmd.OutOrStdout().(*terminal.Writer)
+		if o, _ := cmd.Flags().GetString("output"); o == "text" && ok && screen.Width() > 0 &&
 			term.IsTerminal(int(os.Stdin.Fd())) {
-			err = watchTop(cmd.Context(), cmd.OutOrStdout(), meter)
+			err = watchTop(cmd.Context(), screen, meter)
 		} else {
 			err = printTop(cmd, meter)
 		}
@@ -79,11 +81,6 @@ printed.`,
 		return nil
 	}
 	return cmd
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // printTop prints the figures of one second.
@@ -104,7 +101,7 @@ func printTop(cmd *cobra.Command, meter *app.Meter) error {
 }
 
 // watchTop draws the figures again and again until q is pressed.
-func watchTop(ctx context.Context, w io.Writer, meter *app.Meter) error {
+func watchTop(ctx context.Context, w *terminal.Writer, meter *app.Meter) error {
 	before, err := term.MakeRaw(int(os.Stdin.Fd()))
 	if err != nil {
 		return fmt.Errorf("read keys: %w", err)
@@ -120,7 +117,7 @@ func watchTop(ctx context.Context, w io.Writer, meter *app.Meter) error {
 			}
 		}
 	}()
-	defer func() { _, _ = io.WriteString(w, "\r\n") }()
+	defer func() { _ = w.Control("\r\n") }() // it ends anyway
 	for ctx.Err() == nil {
 		if err := drawTop(ctx, w, meter); err != nil {
 			return err
@@ -134,7 +131,7 @@ func watchTop(ctx context.Context, w io.Writer, meter *app.Meter) error {
 }
 
 // drawTop draws one picture; an unavailable process is said in it.
-func drawTop(ctx context.Context, w io.Writer, meter *app.Meter) error {
+func drawTop(ctx context.Context, w *terminal.Writer, meter *app.Meter) error {
 	var text strings.Builder
 	figures, err := meter.Read(ctx)
 	if err != nil {
@@ -143,6 +140,6 @@ func drawTop(ctx context.Context, w io.Writer, meter *app.Meter) error {
 		return err
 	}
 	fmt.Fprintf(&text, "\n%s   q ends", time.Now().Format(time.TimeOnly))
-	_, err = io.WriteString(w, toTop+strings.ReplaceAll(text.String(), "\n", "\r\n")) // raw mode adds no carriage return
-	return err
+	// raw mode adds no carriage return
+	return w.Control(toTop + strings.ReplaceAll(terminal.Clean(text.String()), "\n", "\r\n"))
 }

@@ -14,8 +14,8 @@ import (
 )
 
 func trackerCommand() *cobra.Command {
-	client := group("client", "manage the clients of the tracker listings", trackerCreate(), trackerList(),
-		trackerSetViews(), trackerRotate(),
+	client := group("client", "manage the clients of the tracker listings, by their ids or names", trackerCreate(),
+		trackerList(), trackerSetViews(), trackerRotate(),
 		trackerSwitch("deactivate", "refuse the client's keys", (*tracker.Service).Deactivate),
 		trackerSwitch("activate", "let a deactivated client in again", (*tracker.Service).Activate))
 	return group("tracker", "device tracker listings: clients and loads", client, trackerLoad())
@@ -56,9 +56,9 @@ func trackerList() *cobra.Command {
 func trackerSetViews() *cobra.Command {
 	var views string
 	cmd := &cobra.Command{Use: "set-views ID", Short: "grant exactly these views", Args: cobra.ExactArgs(1),
-		Example: "  api tracker client set-views trk_0aB1cD2eF3gH4iJ5 --views fleet.today"}
-	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		client, err := a.Trackers.SetViews(ctx, args[0], splitList(views))
+		Example: "  api tracker client set-views Fleet --views fleet.today"}
+	cmd.RunE = onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
+		client, err := a.Trackers.SetViews(ctx, id, splitList(views))
 		noteViews(ctx, cmd, a, views, err)
 		return client, err
 	})
@@ -69,13 +69,10 @@ func trackerSetViews() *cobra.Command {
 func trackerRotate() *cobra.Command {
 	var overlap time.Duration
 	cmd := &cobra.Command{Use: "rotate-key ID", Short: "make a new key, shown once",
-		Args: cobra.ExactArgs(1), Example: "  api tracker client rotate-key trk_0aB1cD2eF3gH4iJ5 --overlap 48h",
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			key, err := a.Trackers.RotateKey(ctx, args[0], overlap)
-			if err != nil {
-				return nil, err
-			}
-			return credentials{ID: args[0], APIKey: key}, nil
+		Args: cobra.ExactArgs(1), Example: "  api tracker client rotate-key Fleet --overlap 48h",
+		RunE: onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
+			key, err := a.Trackers.RotateKey(ctx, id, overlap)
+			return credentials{ID: id, APIKey: key}, err
 		})}
 	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the old one keeps working")
 	return completing(cmd, false, clientIDs)
@@ -85,9 +82,9 @@ func trackerSwitch(
 	use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error),
 ) *cobra.Command {
 	cmd := &cobra.Command{Use: use + " ID", Short: short,
-		Args: cobra.ExactArgs(1), Example: "  api tracker client " + use + " trk_0aB1cD2eF3gH4iJ5",
-		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			return change(a.Trackers, ctx, args[0])
+		Args: cobra.ExactArgs(1), Example: "  api tracker client " + use + " Fleet",
+		RunE: onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
+			return change(a.Trackers, ctx, id)
 		})}
 	return completing(cmd, false, clientIDs)
 }
@@ -96,7 +93,7 @@ func trackerLoad() *cobra.Command {
 	var client string
 	cmd := &cobra.Command{Use: "load FILE", Short: "load records from NDJSON or CSV, all or none; - reads standard input",
 		Args: cobra.ExactArgs(1), Long: loadHelp(),
-		Example: "  api tracker load records.ndjson --client trk_0aB1cD2eF3gH4iJ5\n" +
+		Example: "  api tracker load records.ndjson --client Fleet\n" +
 			"  gunzip -c records.csv.gz | api tracker load - --client trk_0aB1cD2eF3gH4iJ5"}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		file := io.NopCloser(cmd.InOrStdin())
@@ -107,14 +104,20 @@ func trackerLoad() *cobra.Command {
 			}
 		}
 		defer file.Close()
+		id, err := clientOf(ctx, a, client)
+		if err != nil {
+			return nil, err
+		}
 		p := newProgress(cmd)
 		defer p.end()
-		return a.Trackers.Load(ctx, client, file, func(lines int64) { p.show("lines", lines) })
+		return a.Trackers.Load(ctx, id, file, func(lines int64) { p.show("lines", lines) })
 	})
-	cmd.Flags().StringVar(&client, "client", "", "id of the client whose records these are")
+	cmd.Flags().StringVar(&client, "client", "", "the client whose records these are, by id or name")
 	completingFlag(cmd, "client", clientIDs)
 	return required(cmd, "client")
 }
+
+const helpWidth = 80
 
 // loadHelp names every field by its format.
 func loadHelp() string {
@@ -141,7 +144,7 @@ The first 100 bad lines are named with everything that is wrong with them.
 	}
 	for _, format := range formats {
 		text.WriteString("\n" + format + ":\n")
-		for _, line := range wrap(strings.Join(byFormat[format], ", "), lineWidth-columnGap) {
+		for _, line := range wrap(strings.Join(byFormat[format], ", "), helpWidth-columnGap) {
 			text.WriteString("  " + line + "\n")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const usage = `worker computes delivery estimates and delivers them. Several workers share the work.
@@ -32,6 +33,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = terminal.New(stdout), terminal.New(stderr)
 	if len(args) == 1 && args[0] == "healthcheck" {
 		return healthcheck(ctx, stderr)
 	}

@@ -175,6 +175,67 @@ func changed(entries []entry, name string, by ...entry) (list []entry) {
 	return list
 }
 
+// sparse has an entry whose few bytes name a file of the size: GNU's form 1.0 in PAX records, its own when the size is 0.
+func sparse(t *testing.T, entries []entry, name string, size int64) []byte {
+	t.Helper()
+	var before, after []entry
+	at := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
+	before, after = entries[:at], entries[at+1:]
+	head := bytes.TrimRight(tarOf(t, before), "\x00")
+	head = append(head, make([]byte, -len(head)&511)...)
+	var whole bytes.Buffer
+	whole.Write(head)
+	if size == 0 { // a header of type S, with no data and 3 GiB
+		block := make([]byte, 512)
+		copy(block, name)
+		copy(block[100:], "0000600\x000000000\x000000000\x0000000000000\x0000000000000\x00        S")
+		copy(block[257:], "ustar  \x00")
+		copy(block[386:], "30000000000\x0000000000000\x00") // one fragment, empty, at the end
+		copy(block[483:], "30000000000\x00")
+		sum := 0
+		for _, b := range block {
+			sum += int(b)
+		}
+		copy(block[148:], fmt.Sprintf("%06o\x00 ", sum))
+		whole.Write(block)
+		whole.Write(tarOf(t, after))
+		return whole.Bytes()
+	}
+	w := tar.NewWriter(&whole)
+	text := fmt.Sprintf("1\n%d\n0\n", size)
+	if err := w.WriteHeader(&tar.Header{Name: "GNUSparseFile.0/" + name, Typeflag: tar.TypeReg, Size: 512, Mode: 0o600,
+		Format: tar.FormatPAX}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write(append([]byte(text), make([]byte, 512-len(text))...)) // into memory
+	_ = w.Flush()
+	record := func(key, value string) string {
+		n := len(key) + len(value) + 3
+		for n != len(fmt.Sprintf("%d %s=%s\n", n, key, value)) {
+			n++
+		}
+		return fmt.Sprintf("%d %s=%s\n", n, key, value)
+	}
+	records := record("GNU.sparse.major", "1") + record("GNU.sparse.minor", "0") + record("GNU.sparse.name", name) +
+		record("GNU.sparse.realsize", fmt.Sprint(size))
+	var pax bytes.Buffer
+	x := tar.NewWriter(&pax)
+	if err := x.WriteHeader(&tar.Header{Name: "x", Typeflag: tar.TypeReg, Size: int64(len(records))}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = x.Write([]byte(records)) // into memory
+	_ = x.Flush()
+	block := pax.Bytes()
+	sum := 0
+	block[156] = 'x'
+	copy(block[148:156], "        ")
+	for _, b := range block[:512] {
+		sum += int(b)
+	}
+	copy(block[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return slices.Concat(head, block, whole.Bytes()[len(head):], tarOf(t, after))
+}
+
 func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T) {
 	t.Parallel()
 	entries, whole := aBackup(t)
@@ -212,6 +273,9 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 		"a database that is empty":      {instead(database, nil), "none of supplyhub's"},
 		"a damaged database":            {instead(database, damaged(content)), "damaged"},
 		"a database of a newer version": {instead(database, ofNewer(t, content)), "newer"},
+		"larger than its mark says":     {instead(database, append(slices.Clone(content), 0)), "larger"},
+		"a sparse database":             {sparse(t, entries, database, 3<<30), "no plain"},
+		"an older sparse database":      {sparse(t, entries, database, 0), "no plain"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -233,6 +297,19 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 			}
 		})
 	}
+	t.Run("demo.env is left out: a shell runs what is in it", func(t *testing.T) {
+		t.Parallel()
+		data, from := t.TempDir(), filepath.Join(t.TempDir(), "whole.tar")
+		mark := bytes.Replace(entries[0].content, []byte(`"sizes":{`), []byte(`"sizes":{"demo.env":1,`), 1)
+		whole := changed(changed(entries, end, file("demo.env")), entries[0].name, entry{entries[0].name, tar.TypeReg, mark})
+		if err := os.WriteFile(from, tarOf(t, whole), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, errOut, code := runIn(t, data, "api", []string{"DATA_DIR=" + data}, "restore", from)
+		if left := files(t, data); code != 0 || slices.Contains(left, "/demo.env") || strings.Contains(out, "demo.env") {
+			t.Errorf("exit code %d, %s%s: %v", code, out, errOut, left)
+		}
+	})
 	t.Run("a directory that is not empty", func(t *testing.T) {
 		t.Parallel()
 		data, from := t.TempDir(), filepath.Join(t.TempDir(), "whole.tar")

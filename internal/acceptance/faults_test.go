@@ -323,16 +323,9 @@ func TestMemory(t *testing.T) {
 // rss is the process's resident memory in MiB, at its highest.
 func rss(t *testing.T, p *apptest.Process) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	if err != nil {
-		t.Fatal(err)
+	held := highest(p.PID())
+	if held == 0 {
+		t.Fatal("no VmHWM")
 	}
-	for line := range strings.Lines(string(text)) {
-		var kib int
-		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
-			return kib / 1024
-		}
-	}
-	t.Fatal("no VmHWM")
-	return 0
+	return held
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// A backup is one tar: its mark, the keys, the database, and last the digests of all that, so that one that was cut off
-// is found. The queue is not in it: the database says what is due.
+// A backup is one tar: its mark with the sizes of the files, the keys, the database, and last the digests of all that,
+// so that one that was cut off is found. The queue is not in it: the database says what is due.
 const (
 	backupMark   = "supplyhub-backup.json"
 	backupSums   = "sha256sums"
@@ -50,9 +50,10 @@ type Backup struct {
 
 // mark distinguishes a backup from other tars.
 type mark struct {
-	Format    int       `json:"format"`
-	Version   string    `json:"version"`
-	CreatedAt time.Time `json:"created_at"`
+	Format    int              `json:"format"`
+	Version   string           `json:"version"`
+	CreatedAt time.Time        `json:"created_at"`
+	Sizes     map[string]int64 `json:"sizes"` // of the files, by name
 }
 
 // OpenForBackup is Open for a database that can be copied.
@@ -165,16 +166,15 @@ func (a *App) pack(to, copied string, at time.Time) (size int64, holds []string,
 		return 0, nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	p := packing{w: tar.NewWriter(file), at: at}
-	if err := p.addMark(); err != nil {
+	p := packing{w: tar.NewWriter(file), mark: mark{backupFormat, Version(), at, map[string]int64{}}}
+	var paths []string
+	for _, name := range keyFiles() {
+		paths = append(paths, filepath.Join(a.cfg.DataDir, name))
+	}
+	if err := p.addAll(append(paths, copied)); err != nil {
 		return 0, nil, err
 	}
-	for _, name := range keyFiles() {
-		if err := p.addFile(filepath.Join(a.cfg.DataDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, nil, err
-		}
-	}
-	if err := errors.Join(p.addFile(copied), p.add(backupSums, []byte(p.sums)), p.w.Close(), file.Sync()); err != nil {
+	if err := errors.Join(p.add(backupSums, []byte(p.sums)), p.w.Close(), file.Sync()); err != nil {
 		return 0, nil, err
 	}
 	info, err := file.Stat()
@@ -187,19 +187,39 @@ func (a *App) pack(to, copied string, at time.Time) (size int64, holds []string,
 // packing is a tar that is written.
 type packing struct {
 	w     *tar.Writer
-	at    time.Time
+	mark  mark
 	sums  string // as sha256sum has them
 	holds []string
 }
 
-// addMark writes what the tar is, first: a restore refuses any other tar at its first entry.
-func (p *packing) addMark() error {
-	text, err := json.Marshal(mark{Format: backupFormat, Version: Version(), CreatedAt: p.at})
+// addAll adds the files that are there, behind the mark: a restore refuses any other tar at its first entry.
+func (p *packing) addAll(paths []string) error {
+	var there []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.mark.Sizes[filepath.Base(path)] = info.Size()
+		there = append(there, path)
+	}
+	text, err := json.Marshal(p.mark)
 	if err != nil {
 		return err
 	}
 	p.sums += sumLine(sha256.Sum256(text), backupMark)
-	return p.add(backupMark, text)
+	if err := p.add(backupMark, text); err != nil {
+		return err
+	}
+	for _, path := range there {
+		if err := p.addFile(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sumLine returns a line as sha256sum writes it, so that a backup can be checked by hand.
@@ -208,7 +228,7 @@ func sumLine(sum [sha256.Size]byte, name string) string { return fmt.Sprintf("%x
 // header begins an entry of the tar, for its owner alone.
 func (p *packing) header(name string, size int64) error {
 	return p.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600,
-		ModTime: p.at.Truncate(time.Second)})
+		ModTime: p.mark.CreatedAt.Truncate(time.Second)})
 }
 
 // add writes an entry from memory, and its digest.
@@ -220,22 +240,20 @@ func (p *packing) add(name string, content []byte) error {
 	return err
 }
 
-// addFile adds a file under its own name. One that cannot be opened leaves the tar as it was.
+// addFile adds a file under its own name.
 func (p *packing) addFile(path string) (err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
 	name, digest := filepath.Base(path), sha256.New()
-	if err := p.header(name, info.Size()); err != nil {
+	size := p.mark.Sizes[name]
+	if err := p.header(name, size); err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.MultiWriter(p.w, digest), file); err != nil {
+	// A byte more is tried: a file that has grown since is refused by the tar.
+	if _, err := io.Copy(io.MultiWriter(p.w, digest), io.LimitReader(file, size+1)); err != nil {
 		return err
 	}
 	p.sums += sumLine([sha256.Size]byte(digest.Sum(nil)), name)

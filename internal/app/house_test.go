@@ -32,8 +32,9 @@ const (
 var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
 		"internal/estimates", "internal/materials", "internal/materials/operator", "internal/scoreboard/sample",
-		"internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/receivers", "pkg/webhook"},
-	"cmd/worker": {"internal/app", "internal/config", "internal/errs"},
+		"internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/logctx",
+		"internal/terminal", "pkg/webhook"},
+	"cmd/worker": {"internal/app", "internal/config", "internal/errs", "internal/terminal"},
 
 	"internal/app": {
 		"internal/caller", "internal/config", "internal/cursor", "internal/database", "internal/estimates",
@@ -44,6 +45,7 @@ var edges = map[string][]string{
 		"internal/round", "internal/tracker", "internal/deliveries", "internal/receivers", "internal/sending",
 		"pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify", "internal/errs", "internal/logctx",
+		"internal/terminal",
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
 		"internal/logctx",
@@ -58,6 +60,7 @@ var edges = map[string][]string{
 	"internal/apikey":      {"internal/errs"},
 	"internal/errs":        {},
 	"internal/logctx":      {},
+	"internal/terminal":    {},
 	"internal/round":       {"pkg/webhook"}, // the event on its way
 	"internal/pack":        {},
 	"internal/groupcommit": {"internal/errs"},

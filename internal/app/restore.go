@@ -209,7 +209,9 @@ func (u *unpacking) next() (*tar.Header, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoBackup, err)
 	}
-	if header.Typeflag != tar.TypeReg {
+	_, sparse := header.PAXRecords["GNU.sparse.major"]
+	_, oldSparse := header.PAXRecords["GNU.sparse.size"]
+	if header.Typeflag != tar.TypeReg || sparse || oldSparse { // a sparse one is larger than its archive
 		return nil, fmt.Errorf("%w: %q is no plain file", errNoBackup, header.Name)
 	}
 	return header, nil
@@ -242,17 +244,24 @@ func (u *unpacking) readMark() error {
 // readFile writes one file into the directory. Only the names of a backup are taken, each once: none points outside it.
 func (u *unpacking) readFile(header *tar.Header) (err error) {
 	place := slices.Index(u.names, header.Name)
-	isKey := place >= 0 && place < len(u.names)-1
-	if place < 0 || slices.Contains(u.holds, header.Name) || isKey && header.Size > keyLongest {
+	isDatabase := place == len(u.names)-1
+	switch size, marked := u.mark.Sizes[header.Name]; {
+	case place < 0, slices.Contains(u.holds, header.Name), !isDatabase && header.Size > keyLongest:
 		return fmt.Errorf("%w: it holds %q", errNoBackup, header.Name)
+	case !marked || header.Size > size:
+		return fmt.Errorf("%w: %q is larger than its mark says", errNoBackup, header.Name)
+	case header.Name == DemoFile: // a shell runs what is in it, and a backup may be a stranger's
+		text, err := io.ReadAll(io.LimitReader(u.r, keyLongest))
+		u.sums += sumLine(sha256.Sum256(text), header.Name)
+		return err
 	}
 	file, err := os.OpenFile(filepath.Join(u.dir, u.names[place]), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	digest := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, digest), u.r)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	_, err = io.CopyN(io.MultiWriter(file, digest), u.r, header.Size)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("%w: %w", errNoBackup, err)
 	}
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -146,7 +147,7 @@ func Configure(environ map[string]string, role config.Role, logs io.Writer) (*co
 	if err != nil {
 		return nil, nil, err
 	}
-	return cfg, telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal(logs)), nil
+	return cfg, telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal.Width(logs) > 0), nil
 }
 
 // rules returns the forms that config leaves to the packages that know them.
@@ -158,16 +159,6 @@ func rules() []config.Rule {
 		{Variable: "JWT_SIGNING_KEYS", Check: supplierauth.CheckSigningKeys},
 		{Variable: "SECRETS_KEY", Check: supplierauth.CheckSecretsKeys},
 	}
-}
-
-// terminal reports whether a person reads there.
-func terminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // ownAddress returns where this process reaches itself when it listens on addr.

@@ -3,12 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"log/slog"
-	"strings"
 
-	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
@@ -83,34 +78,4 @@ func (a *App) ReceiverStatuses(ctx context.Context) ([]ReceiverStatus, error) {
 		}
 	}
 	return list, nil
-}
-
-// SupplierID returns the id of the supplier that an operator names: by its id, or by a name that only one has, in
-// whichever case. Names are read only when no supplier has the id. Errors: errs.NotFound, errs.Invalid when several
-// have the name.
-func (a *App) SupplierID(ctx context.Context, named string) (string, error) {
-	known, err := a.Suppliers.SuppliersOf(ctx, []string{named})
-	if err != nil || len(known) > 0 {
-		return named, err
-	}
-	suppliers, err := a.Suppliers.ListSuppliers(ctx)
-	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, s := range suppliers {
-		if strings.EqualFold(s.Name, named) {
-			found = append(found, s.ID)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return "", errs.New(errs.NotFound, "There is no supplier "+named)
-	case 1:
-		logctx.Note(ctx, slog.String("supplier_id", found[0]))
-		return found[0], nil
-	default:
-		return "", errs.New(errs.Invalid, fmt.Sprintf("%d suppliers have the name %s: give an id, %s", len(found), named,
-			strings.Join(found, " or ")))
-	}
 }

@@ -234,15 +234,20 @@ const undelivered Status = "undelivered"
 // Recoverable returns the statuses of a recovery.
 func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
 
+// Recovered returns the statuses of the deliveries that a recovery of s sends again, in its order: a dead one is pending
+// afterwards.
+func (s Status) Recovered() []Status {
+	if s == undelivered {
+		return []Status{Pending, Dead, Failed}
+	}
+	return []Status{s}
+}
+
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. A delivery that comes to the
 // status while it runs is left as it is, and so is one that is pending for a paused receiver, or was delivered and sent
 // again within the last minute. Each page is a transaction: one that fails leaves those before it redelivered, and
 // calling it again redelivers the rest. Errors: errs.Exhausted while another recovery of the supplier runs.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
-	of := []Status{filter.Status}
-	if filter.Status == undelivered {
-		of = []Status{Pending, Dead, Failed} // a dead one is pending afterwards
-	}
 	chosen := filter.to(supplierID)
 	chosen.unchanged, chosen.rested = s.deps.Now(), true
 	running, err := s.begin(ctx, supplierID)
@@ -254,7 +259,7 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 	if err != nil {
 		return 0, err
 	}
-	for _, chosen.Status = range of {
+	for _, chosen.Status = range filter.Status.Recovered() {
 		if chosen.Status == Pending && len(paused) > 0 {
 			continue
 		}

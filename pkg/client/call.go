@@ -28,8 +28,8 @@ const (
 	longestWait = time.Minute
 )
 
-// do makes the call and repeats it while that is safe and may help. decode reads the body of a success; nil ignores it.
-func (c *Client) do(ctx context.Context, k call, decode func(io.Reader) error) error {
+// do makes the call and repeats it while that is safe and may help. decode gets the body of a success; nil ignores it.
+func (c *Client) do(ctx context.Context, k call, decode func([]byte) error) error {
 	var body []byte
 	if k.body != nil {
 		var err error
@@ -48,7 +48,7 @@ func (c *Client) do(ctx context.Context, k call, decode func(io.Reader) error) e
 
 // authorized sends the call with the session's token. After a 401 the token is refreshed, after another one a new
 // session is begun; a third one is final.
-func (c *Client) authorized(ctx context.Context, k call, body []byte, decode func(io.Reader) error) error {
+func (c *Client) authorized(ctx context.Context, k call, body []byte, decode func([]byte) error) error {
 	for renewals := 0; ; renewals++ {
 		token, err := c.session.token(ctx)
 		if err != nil {
@@ -64,7 +64,7 @@ func (c *Client) authorized(ctx context.Context, k call, body []byte, decode fun
 
 // send makes one HTTP call.
 func (c *Client) send(ctx context.Context, k call, body []byte, header http.Header,
-	decode func(io.Reader) error) error {
+	decode func([]byte) error) error {
 	address := c.base + k.path
 	if len(k.query) > 0 {
 		address += "?" + k.query.Encode()
@@ -87,7 +87,11 @@ func (c *Client) send(ctx context.Context, k call, body []byte, header http.Head
 		return errorOf(k.method, k.path, response)
 	}
 	if decode != nil {
-		if err := decode(response.Body); err != nil {
+		text, err := whole(response.Body)
+		if err == nil {
+			err = decode(text)
+		}
+		if err != nil {
 			return fmt.Errorf("read the answer to %s %s: %w", k.method, k.path, err)
 		}
 	}
@@ -98,9 +102,9 @@ func (c *Client) send(ctx context.Context, k call, body []byte, header http.Head
 // fetch makes the call and returns the body of its success.
 func fetch[T any](ctx context.Context, c *Client, k call) (T, error) {
 	var value T
-	err := c.do(ctx, k, func(r io.Reader) error {
+	err := c.do(ctx, k, func(text []byte) error {
 		var fresh T
-		if err := json.NewDecoder(r).Decode(&fresh); err != nil {
+		if err := json.Unmarshal(text, &fresh); err != nil {
 			return err
 		}
 		value = fresh
@@ -112,7 +116,7 @@ func fetch[T any](ctx context.Context, c *Client, k call) (T, error) {
 // retry reports whether the call may be made again after err, and when. A call that is not safe is repeated only when
 // the service has certainly not acted on it.
 func retry(k call, err error, attempt int) (time.Duration, bool) {
-	if err == nil || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrTooLarge) {
 		return 0, false
 	}
 	var answer *Error

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"net/http"
@@ -30,11 +32,20 @@ func page[T any](ctx context.Context, c *Client, path string, filter url.Values,
 }
 
 // all iterates over all pages. Every item that is there at the start comes once, whatever comes or leaves meanwhile, by
-// the loop's own doing too. It ends with the first error, which comes with a zero item.
+// the loop's own doing too. It ends with the first error, which comes with a zero item. A page that is too large to be
+// read at once is asked for in smaller ones.
 func all[T any](ctx context.Context, c *Client, path string, filter url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
+		limit, seen := MaxLimit, map[string]bool{}
 		for cursor := ""; ; {
-			p, err := page[T](ctx, c, path, filter, MaxLimit, cursor)
+			p, err := page[T](ctx, c, path, filter, limit, cursor)
+			if errors.Is(err, ErrTooLarge) && limit > 1 {
+				limit /= 2
+				continue
+			}
+			if err == nil && seen[p.NextCursor] {
+				err = fmt.Errorf("client: the list at %s goes on with a page that was read", path)
+			}
 			if err != nil {
 				var zero T
 				yield(zero, err)
@@ -48,6 +59,7 @@ func all[T any](ctx context.Context, c *Client, path string, filter url.Values) 
 			if cursor = p.NextCursor; cursor == "" {
 				return
 			}
+			seen[cursor] = true
 		}
 	}
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -132,8 +131,8 @@ func (s *session) ask(ctx context.Context, path string, body any, header http.He
 	}
 	asked := time.Now() // the tokens' lives began after this moment
 	var answer pairBody
-	err := s.client.send(ctx, call{method: http.MethodPost, path: path}, text, header, func(r io.Reader) error {
-		return json.NewDecoder(r).Decode(&answer)
+	err := s.client.send(ctx, call{method: http.MethodPost, path: path}, text, header, func(text []byte) error {
+		return json.Unmarshal(text, &answer)
 	})
 	if err != nil {
 		return pair{}, err

@@ -13,6 +13,9 @@ import (
 // DefaultMaxBody is how much of a call's body a Handler reads unless WithMaxBody says otherwise.
 const DefaultMaxBody = 1 << 20
 
+// bodyTime is how long a call's body may take to come, which the service waits for an answer too.
+const bodyTime = 15 * time.Second
+
 // busyRetry is when the sender may try again while another call with the same webhook-id is being handled.
 const busyRetry = 5 * time.Second
 
@@ -35,7 +38,8 @@ func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
 // are the answers to what is not a signed event.
 //
 // The service waits 15 seconds for an answer by default and then cancels the call, which ends handle's context:
-// longer work belongs into a queue of the receiver's own. Handler panics without a secret: it could verify nothing.
+// longer work belongs into a queue of the receiver's own. A body has as long to come. Handler panics without a secret: it
+// could verify nothing.
 func Handler(secrets []Secret, handle func(context.Context, Event) error, options ...Option) http.Handler {
 	h := &handler{secrets: usable(secrets), handle: handle, maxBody: DefaultMaxBody}
 	for _, option := range options {
@@ -72,11 +76,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTime)) // a test's recorder has none
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
 	if err != nil {
 		w.WriteHeader(statusOfRead(err))
 		return
 	}
+	_ = connection.SetReadDeadline(time.Time{}) // otherwise it would end the context of work that takes longer
 	id, err := Verify(r.Header, body, time.Now(), h.secrets...)
 	if err != nil {
 		w.WriteHeader(http.StatusUnauthorized)

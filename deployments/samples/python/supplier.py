@@ -4,9 +4,16 @@
     python3 supplier.py receive         # serves the webhook-url http://127.0.0.1:7001 and chooses the cheapest estimate
     python3 supplier.py request 1001    # asks for materials
 """
-import base64, hashlib, hmac, json, os, random, sys, threading, time
+import base64, hashlib, hmac, json, os, random, re, socket, sys, threading, time
 import urllib.error, urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+MAX_ANSWER = 16 << 20
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None  # the API key would go along
 
 
 class Hub:
@@ -14,6 +21,7 @@ class Hub:
 
     def __init__(self, url, api_key):
         self.url, self.api_key = url.rstrip("/"), api_key
+        self.opener = urllib.request.build_opener(NoRedirect)
         self.lock, self.access, self.refresh, self.use_until = threading.Lock(), None, None, 0.0
 
     def call(self, method, path, body=None):
@@ -25,7 +33,7 @@ class Hub:
                 renewed = True
                 self._reject(token)
             elif status in (0, 429, 500, 502, 503, 504) and attempt < 5:
-                time.sleep(max(pause * random.uniform(0.75, 1.25), float(headers.get("retry-after", 0))))
+                time.sleep(max(pause * random.uniform(0.75, 1.25), min(60.0, float(headers.get("retry-after", 0)))))
                 pause *= 2
             elif 200 <= status < 300:
                 return answer
@@ -63,19 +71,41 @@ class Hub:
             headers = {**headers, "content-type": "application/json"}
         request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=90) as response:
-                text = response.read()
+            with self.opener.open(request, timeout=90) as response:
+                text = whole(response)
                 return response.status, response.headers, json.loads(text) if text else None
         except urllib.error.HTTPError as refused:
-            return refused.code, refused.headers, refused.read().decode(errors="replace")
+            return refused.code, refused.headers, refused.read(1 << 16).decode(errors="replace")
         except OSError as failed:
             return 0, {}, str(failed)
+
+
+def whole(response):
+    """Returns the answer, unless it is too large or takes too long."""
+    parts, size, end = [], 0, time.monotonic() + 90
+    while part := response.read1(1 << 16):
+        parts.append(part)
+        size += len(part)
+        if size > MAX_ANSWER or time.monotonic() > end:
+            raise RuntimeError("the answer is over 16 MiB, or takes longer than 90 s")
+    return b"".join(parts)
+
+
+def key_of(secret):
+    """Returns the key, and ends the program when the secret is none."""
+    try:
+        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        key = b""
+    if not secret.startswith("whsec_") or not 24 <= len(key) <= 64:
+        sys.exit("WEBHOOK_SECRET must be whsec_ followed by base64 of 24 to 64 bytes")
+    return key
 
 
 def verified(key, headers, body):
     """Standard Webhooks: HMAC-SHA256 over id.timestamp.body; several signatures while a secret is rotated."""
     call_id, sent = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-    if not sent.isdecimal() or abs(time.time() - int(sent)) > 300:
+    if not re.fullmatch("[0-9]{1,12}", sent) or abs(time.time() - int(sent)) > 300:
         return False
     mac = hmac.new(key, f"{call_id}.{sent}.".encode() + body, hashlib.sha256).digest()
     expected = b"v1," + base64.b64encode(mac)
@@ -83,10 +113,19 @@ def verified(key, headers, body):
 
 
 def receive(hub, secret, port):
-    key = base64.b64decode(secret.removeprefix("whsec_"))
+    key = key_of(secret)
     handled = set()  # keep the ids in your database
 
     class Receiver(BaseHTTPRequestHandler):
+        def setup(self):  # a caller that sends slowly is cut off
+            super().setup()
+            self.end = threading.Timer(15, self.connection.shutdown, [socket.SHUT_RD])
+            self.end.start()
+
+        def finish(self):
+            self.end.cancel()
+            super().finish()
+
         def do_POST(self):
             try:  # nothing is 2xx before the work is done: a failed event is sent again on the schedule
                 status = self.take()
@@ -97,10 +136,14 @@ def receive(hub, secret, port):
             self.end_headers()
 
         def take(self):
-            length = int(self.headers.get("content-length", 0))
-            if length > 1 << 20:
+            length = self.headers.get("content-length", "")
+            if not length.isdecimal():
+                return 411
+            if len(length) > 7 or int(length) > 1 << 20:
                 return 413
-            body = self.rfile.read(length)  # the raw bytes, before anything parses them
+            body = self.rfile.read(int(length))  # the raw bytes, before anything parses them
+            if len(body) < int(length):
+                return 408
             if not verified(key, self.headers, body):
                 return 401
             call_id, event = self.headers["webhook-id"], json.loads(body)
@@ -135,9 +178,11 @@ def request(hub, number):
 
 
 if __name__ == "__main__":
+    if not os.environ.get("SUPPLYHUB_API_KEY"):
+        sys.exit("SUPPLYHUB_API_KEY is empty")
     service = Hub(os.environ["SUPPLYHUB_URL"], os.environ["SUPPLYHUB_API_KEY"])
     if sys.argv[1:2] == ["receive"]:
-        receive(service, os.environ["WEBHOOK_SECRET"], int(os.environ["PORT"]))
+        receive(service, os.environ.get("WEBHOOK_SECRET", ""), int(os.environ["PORT"]))
     elif sys.argv[1:2] == ["request"] and len(sys.argv) == 3:
         request(service, int(sys.argv[2]))
     else:

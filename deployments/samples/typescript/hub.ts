@@ -3,13 +3,16 @@ type Tokens = { AccessToken: string; RefreshToken: string; ExpiresIn: number };
 type Answer = { status: number; headers: Headers; text: string };
 
 const passing = new Set([0, 429, 500, 502, 503, 504]);
+const maxAnswer = 16 << 20;
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class Hub {
   private tokens?: Tokens & { useUntil: number };
   private renewal?: Promise<string>;
 
-  constructor(private readonly url: string, private readonly apiKey: string) {}
+  constructor(private readonly url: string, private readonly apiKey: string) {
+    if (!apiKey) throw new Error("SUPPLYHUB_API_KEY is empty");
+  }
 
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     let renewed = false;
@@ -21,7 +24,7 @@ export class Hub {
         renewed = true;
         if (this.tokens?.AccessToken === token) this.tokens.useUntil = 0;
       } else if (passing.has(answer.status) && attempt < 5) {
-        await sleep(Math.max(pause * (0.75 + Math.random() / 2), 1000 * Number(answer.headers.get("retry-after") ?? 0)));
+        await sleep(Math.max(pause * (0.75 + Math.random() / 2), 1000 * Math.min(60, Number(answer.headers.get("retry-after") ?? 0))));
         pause *= 2;
       } else {
         throw new Error(`${method} ${path}: ${answer.status} ${answer.text} (request id ${answer.headers.get("x-request-id")})`);
@@ -59,9 +62,20 @@ export class Hub {
     }
     try {
       const response = await fetch(this.url + path, init);
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      return { status: response.status, headers: response.headers, text: await whole(response) };
     } catch (error) {
+      if (error instanceof RangeError) throw error;
       return { status: 0, headers: new Headers(), text: String(error) };
     }
   }
+}
+
+async function whole(response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "", size = 0;
+  for await (const part of response.body ?? []) {
+    if ((size += part.length) > maxAnswer) throw new RangeError("the answer is over 16 MiB");
+    text += decoder.decode(part, { stream: true });
+  }
+  return text + decoder.decode();
 }

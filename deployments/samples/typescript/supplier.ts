@@ -13,16 +13,23 @@ type Estimated = {
 
 const hub = new Hub(process.env.SUPPLYHUB_URL ?? "http://localhost:8080", process.env.SUPPLYHUB_API_KEY ?? "");
 
+const maxBody = 1 << 20;
+
 function receive(secret: string, port: number): void {
+  const key = Buffer.from(secret.slice("whsec_".length), "base64");
+  if (secret !== `whsec_${key.toString("base64")}` || key.length < 24 || key.length > 64) {
+    throw new Error("WEBHOOK_SECRET must be whsec_ followed by base64 of 24 to 64 bytes");
+  }
   const webhook = new Webhook(secret);
   const handled = new Set<string>(); // keep the ids in your database
 
   // Returns the status to answer with. Nothing is 2xx before the work is done: a failed event is sent again on the schedule.
   async function take(request: IncomingMessage): Promise<number> {
+    if (Number(request.headers["content-length"] ?? 0) > maxBody) return 413;
     const chunks: Buffer[] = []; // the raw bytes, before anything parses them
     let size = 0;
     for await (const chunk of request) {
-      if ((size += chunk.length) > 1 << 20) return 413;
+      if ((size += chunk.length) > maxBody) return 413;
       chunks.push(chunk);
     }
     let event: Estimated;
@@ -39,7 +46,8 @@ function receive(secret: string, port: number): void {
     return 204;
   }
 
-  createServer((request, response) => {
+  // A caller that sends slowly is cut off.
+  createServer({ requestTimeout: 15_000, headersTimeout: 15_000, connectionsCheckingInterval: 1000 }, (request, response) => {
     void take(request).catch((error: unknown) => (console.error(error), 500))
       .then((status) => response.writeHead(status).end());
   }).listen(port, "127.0.0.1", () => console.log(`receiving on port ${port}`));

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -134,27 +135,23 @@ func (d *delivery) body() map[string]any {
 }
 
 func (s *Server) listDeliveries(r *http.Request) answer {
-	q, refused := query(r)
-	if refused != nil {
-		return *refused
-	}
-	c := &check{}
-	status := c.parameterOf(q, "status", "pending", "delivered", "dead", "failed")
-	since, until := c.parameterTime(q, "since"), c.parameterTime(q, "until")
-	id := c.parameter(q, "request_id")
-	if n, err := strconv.ParseInt(id, 10, 64); id != "" && (err != nil || strconv.FormatInt(n, 10) != id) {
-		c.in("request_id", "must be an integer")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []placed[map[string]any]
-	for place, d := range slices.Backward(s.deliveries) {
-		if (status == "" || d.Status == status) && (id == "" || strconv.FormatInt(d.RequestID, 10) == id) &&
-			d.within(since, until) {
-			list = append(list, placed[map[string]any]{place, d.body()})
+	filters := parameters{"status": isOneOf("pending", "delivered", "dead", "failed"), "since": isMoment,
+		"until": isMoment,
+		"request_id": func(text string) bool {
+			n, err := strconv.ParseInt(text, 10, 64)
+			return err == nil && strconv.FormatInt(n, 10) == text
+		}}
+	return listing(r, filters, func(q url.Values) (list []placed[map[string]any]) {
+		since, _ := time.Parse(time.RFC3339, q.Get("since")) // they were checked, or are none
+		until, _ := time.Parse(time.RFC3339, q.Get("until"))
+		for place, d := range slices.Backward(s.deliveries) {
+			if (!q.Has("status") || d.Status == q.Get("status")) && d.within(since, until) &&
+				(!q.Has("request_id") || strconv.FormatInt(d.RequestID, 10) == q.Get("request_id")) {
+				list = append(list, placed[map[string]any]{place, d.body()})
+			}
 		}
-	}
-	return listing(c, r, q, list, "status", "request_id", "since", "until")
+		return list
+	})
 }
 
 func (d *delivery) within(since, until time.Time) bool {
@@ -173,8 +170,6 @@ func (s *Server) delivery(r *http.Request) (*delivery, *answer) {
 }
 
 func (s *Server) getDelivery(r *http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	d, refused := s.delivery(r)
 	if refused != nil {
 		return *refused
@@ -188,8 +183,6 @@ func (s *Server) getDelivery(r *http.Request) answer {
 }
 
 func (s *Server) redeliver(r *http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	d, refused := s.delivery(r)
 	if refused != nil {
 		return *refused
@@ -200,20 +193,19 @@ func (s *Server) redeliver(r *http.Request) answer {
 }
 
 func (s *Server) recover(r *http.Request) answer {
-	var status string
-	var since, until time.Time
-	if refused := readBody(r, func(c *check, f fields) {
-		status = c.oneOf(f, "", "status", "undelivered", "pending", "dead", "failed", "delivered")
-		since, until = c.moment(f, "", "since", true), c.moment(f, "", "until", false)
-	}); refused != nil {
+	body, refused := readBody[struct {
+		Status string    `json:"status"`
+		Since  time.Time `json:"since"`
+		Until  time.Time `json:"until"`
+	}](r, members("status since", map[string]shape{"since": moment(), "until": moment(),
+		"status": oneOf("undelivered", "pending", "dead", "failed", "delivered")}))
+	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	n := 0
 	for _, d := range s.deliveries {
-		asked := d.Status == status || status == "undelivered" && d.Status != "delivered"
-		if asked && d.within(since, until) {
+		asked := d.Status == body.Status || body.Status == "undelivered" && d.Status != "delivered"
+		if asked && d.within(body.Since, body.Until) {
 			d.Status, d.UpdatedAt = "pending", time.Now().UTC()
 			n++
 		}

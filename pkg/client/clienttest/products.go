@@ -1,79 +1,81 @@
 package clienttest
 
 import (
-	"encoding/json"
 	"math"
 	"net/http"
+	"reflect"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/supplyhub/supplyhub/pkg/client"
 )
 
 type product struct {
-	body      []byte // its canonical JSON
+	client.Product
 	updatedAt time.Time
 	inactive  bool
 }
 
 func (s *Server) syncProduct(r *http.Request) answer {
-	var action, sku string
-	var updatedAt time.Time
-	var body []byte
-	if refused := readBody(r, func(c *check, f fields) {
-		action = c.oneOf(f, "", "action", "upsert", "deactivate")
-		updatedAt = c.moment(f, "", "updated_at", false)
-		if value := c.member(f, "", "product", true); value != nil {
-			if members := c.object("/product", value); members != nil {
-				sku, body = readProduct(c, members, action == "upsert")
-			}
-		}
-	}); refused != nil {
+	body, refused := readBody[change](r, changeShape)
+	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status, found := s.store(action, sku, body, updatedAt)
+	status, found := s.store(body)
 	if !found {
 		return refuse(http.StatusNotFound, "You have no product with this sku.")
 	}
-	return ok(map[string]string{"sku": sku, "status": status})
+	return ok(map[string]string{"sku": body.Product.SKU, "status": status})
 }
 
-func readProduct(c *check, f fields, upsert bool) (sku string, body []byte) {
-	const at = "/product"
-	sku = c.name(f, at, "sku", true)
-	body, _ = json.Marshal([]any{ // of strings and numbers, which always encode
-		c.integer(f, at, "material_id", math.MinInt64, math.MaxInt64, upsert), c.name(f, at, "material", upsert),
-		c.integer(f, at, "material_variant_id", math.MinInt64, math.MaxInt64, false),
-		c.text(f, at, "material_variant", false),
-		c.number(f, at, "width", maxSize, false), c.number(f, at, "height", maxSize, false),
-		c.number(f, at, "depth", maxSize, false),
-		c.number(f, at, "weight_kg", math.MaxFloat64, false), c.integer(f, at, "production_days", 0, math.MaxInt32, false),
-	})
-	return sku, body
+// change is the body of a synchronisation.
+type change struct {
+	Action    string         `json:"action"`
+	UpdatedAt time.Time      `json:"updated_at"`
+	Product   client.Product `json:"product"`
+}
+
+func changeShape(c *check, at string, body jsontext.Value) {
+	var change struct {
+		Action string `json:"action"`
+	}
+	required := "sku"
+	if json.Unmarshal(body, &change) == nil && change.Action == "upsert" {
+		required = "sku material_id material"
+	}
+	members("action product", map[string]shape{"action": oneOf("upsert", "deactivate"), "updated_at": moment(),
+		"product": members(required, map[string]shape{
+			"sku": name(), "material_id": anyInteger(), "material": name(), "material_variant_id": anyInteger(),
+			"material_variant": upTo(math.MaxInt32), "width": number(maxSize), "height": number(maxSize),
+			"depth": number(maxSize), "weight_kg": number(math.MaxFloat64), "production_days": integer(0, math.MaxInt32),
+		})})(c, at, body)
 }
 
 // store applies the change and returns what became of the product; found is false when there is none to deactivate.
-func (s *Server) store(action, sku string, body []byte, updatedAt time.Time) (status string, found bool) {
-	known := s.products[sku]
+func (s *Server) store(c change) (status string, found bool) {
+	known := s.products[c.Product.SKU]
 	switch {
-	case known == nil && action == "deactivate":
+	case known == nil && c.Action == "deactivate":
 		return "", false
 	case known == nil:
-		s.products[sku] = &product{body: body, updatedAt: updatedAt}
+		s.products[c.Product.SKU] = &product{Product: c.Product, updatedAt: c.UpdatedAt}
 		return "created", true
-	case !updatedAt.IsZero() && updatedAt.Before(known.updatedAt):
+	case !c.UpdatedAt.IsZero() && c.UpdatedAt.Before(known.updatedAt):
 		return "stale", true
 	}
-	if updatedAt.After(known.updatedAt) {
-		known.updatedAt = updatedAt
+	if c.UpdatedAt.After(known.updatedAt) {
+		known.updatedAt = c.UpdatedAt
 	}
 	switch {
-	case action == "deactivate":
+	case c.Action == "deactivate":
 		known.inactive = true
 		return "deactivated", true
-	case string(known.body) == string(body) && !known.inactive:
+	case reflect.DeepEqual(known.Product, c.Product) && !known.inactive:
 		return "unchanged", true
 	default:
-		known.body, known.inactive = body, false
+		known.Product, known.inactive = c.Product, false
 		return "updated", true
 	}
 }

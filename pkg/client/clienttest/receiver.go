@@ -1,9 +1,11 @@
 package clienttest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,7 +35,7 @@ const (
 	failingFrom    = 5 // failures in a row
 	testsAMinute   = 10
 	longestOverlap = 168 * time.Hour
-	dayOverlap     = 24 * time.Hour
+	dayOverlap     = "24h"
 )
 
 // selfService serves a supplier's own receiver.
@@ -90,26 +92,17 @@ func orNull[T comparable](v T) *T {
 }
 
 func (s selfService) getReceiver(*http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.receiverBody()
 }
 
 func (s selfService) putReceiver(r *http.Request) answer {
-	var address string
-	if refused := readBody(r, func(c *check, f fields) {
-		if text := c.text(f, "", "url", true); text != nil {
-			address = *text
-			if !isReceiver(address) {
-				c.at("/url", "must be an https address without user, query and fragment")
-			}
-		}
-	}); refused != nil {
+	body, refused := readBody[struct {
+		URL string `json:"url"`
+	}](r, members("url", map[string]shape{"url": text("be an https address alone", isReceiver)}))
+	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.receiver.url = strings.TrimSuffix(address, "/")
+	s.receiver.url = strings.TrimSuffix(body.URL, "/")
 	s.sendPending(r.Context())
 	return s.receiverBody()
 }
@@ -126,15 +119,11 @@ func isReceiver(address string) bool {
 }
 
 func (s selfService) deleteReceiver(*http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.receiver.url = "" // a pause stays
 	return answer{status: http.StatusNoContent}
 }
 
 func (s selfService) pause(*http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.receiver.url == "" {
 		return noReceiver()
 	}
@@ -145,8 +134,6 @@ func (s selfService) pause(*http.Request) answer {
 }
 
 func (s selfService) resume(r *http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.receiver.url == "" {
 		return noReceiver()
 	}
@@ -157,29 +144,17 @@ func (s selfService) resume(r *http.Request) answer {
 
 func noReceiver() answer { return refuse(http.StatusConflict, "You have no receiver.") }
 
-// overlapOf reads the body of a rotation; none at all is one without an overlap.
-func overlapOf(r *http.Request) (overlap time.Duration, refused *answer) {
-	if overlap = dayOverlap; r.ContentLength == 0 {
-		return overlap, nil
-	}
-	refused = readBody(r, func(c *check, f fields) {
-		if text := c.text(f, "", "overlap", false); text != nil {
-			var err error
-			if overlap, err = time.ParseDuration(*text); err != nil || overlap < 0 || overlap > longestOverlap {
-				c.at("/overlap", "must be a duration from 0s to 168h")
-			}
-		}
-	})
-	return overlap, refused
-}
-
 func (s selfService) rotateSecret(r *http.Request) answer {
-	overlap, refused := overlapOf(r)
+	if r.ContentLength == 0 {
+		r.Body = io.NopCloser(strings.NewReader("{}"))
+	}
+	body, refused := readBody[struct {
+		Overlap string `json:"overlap"`
+	}](r, members("", map[string]shape{"overlap": text("be a duration from 0s to 168h", isDuration(longestOverlap))}))
 	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	overlap, _ := time.ParseDuration(cmp.Or(body.Overlap, dayOverlap)) // it was checked
 	end := time.Now().Add(overlap)
 	for i := range s.receiver.secrets {
 		if one := &s.receiver.secrets[i]; one.expires.IsZero() || overlap == 0 {
@@ -195,7 +170,6 @@ func (s selfService) rotateSecret(r *http.Request) answer {
 }
 
 func (s selfService) testReceiver(r *http.Request) answer {
-	s.mu.Lock()
 	address, secrets := s.receiver.url, s.live()
 	recent := s.receiver.tests[:0]
 	for _, at := range s.receiver.tests {
@@ -206,20 +180,19 @@ func (s selfService) testReceiver(r *http.Request) answer {
 	s.receiver.tests = recent
 	switch {
 	case address == "":
-		s.mu.Unlock()
 		return noReceiver()
 	case len(recent) >= testsAMinute:
-		s.mu.Unlock()
 		a := refuse(http.StatusTooManyRequests, "At most 10 test calls a minute.")
 		a.retryAfter = time.Minute
 		return a
 	}
 	s.receiver.tests = append(s.receiver.tests, time.Now())
-	s.mu.Unlock()
 	id := newID()
 	body, _ := json.Marshal(map[string]any{"type": webhook.TypeTest, "timestamp": time.Now().UTC(),
 		"data": map[string]string{"supplier_id": s.SupplierID}})
+	s.mu.Unlock()
 	a := post(r.Context(), address, id, body, secrets)
+	s.mu.Lock()
 	return ok(map[string]any{"id": id, "status": orNull(a.Status), "error": orNull(a.Error), "duration_ms": a.duration,
 		"response": a.Response})
 }

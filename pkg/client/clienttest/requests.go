@@ -1,29 +1,25 @@
 package clienttest
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/supplyhub/supplyhub/pkg/client"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // request is a material request in the form in which it is answered.
 type request struct {
-	ID          int64                 `json:"id"`
-	ShopCode    string                `json:"shop_code"`
-	Comment     *string               `json:"comment"`
-	Materials   []item                `json:"materials"`
+	asked
 	Status      string                `json:"status"`
 	CreatedAt   time.Time             `json:"created_at"`
 	UpdatedAt   time.Time             `json:"updated_at"`
@@ -32,10 +28,17 @@ type request struct {
 	Selected    *string               `json:"selected_estimate_id"`
 	Failure     *string               `json:"failure"`
 
-	canonical  []byte
 	round      int
 	selectedAt time.Time
 	changed    chan struct{} // closed when the status changes
+}
+
+// asked is the body of a request.
+type asked struct {
+	ID        int64   `json:"id"`
+	ShopCode  string  `json:"shop_code"`
+	Comment   *string `json:"comment"`
+	Materials []item  `json:"materials"`
 }
 
 type item struct {
@@ -57,29 +60,30 @@ func (r *request) become(status string) {
 }
 
 func (s *Server) createRequest(r *http.Request) answer {
-	fresh := &request{Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{}, changed: make(chan struct{}),
-		round: 1}
-	if refused := readBody(r, fresh.read); refused != nil {
+	body, refused := readBody[asked](r, members("id shop_code materials", map[string]shape{
+		"id": anyInteger(), "shop_code": name(), "comment": upTo(maxComment),
+		"materials": some(members("material_id material sku width height quantity", map[string]shape{
+			"material_id": anyInteger(), "material": name(), "material_variant_id": anyInteger(),
+			"material_variant": upTo(math.MaxInt32), "sku": name(), "width": number(maxSize), "height": number(maxSize),
+			"depth": number(maxSize), "quantity": integer(1, math.MaxInt32),
+		})),
+	}))
+	if refused != nil {
 		return *refused
 	}
-	if repeated := duplicates(fresh.Materials); len(repeated) > 0 {
+	if repeated := duplicates(body.Materials); len(repeated) > 0 {
 		return answer{status: http.StatusUnprocessableEntity,
 			body: map[string]any{"message": "Duplicate material items are not allowed.", "duplicates": repeated}}
 	}
-	canonical, err := json.Marshal([]any{fresh.ID, fresh.ShopCode, fresh.Comment, fresh.Materials})
-	if err != nil {
-		return refuse(http.StatusInternalServerError, err.Error())
-	}
-	fresh.canonical = canonical
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.requests[fresh.ID]; known != nil {
-		if !bytes.Equal(known.canonical, canonical) {
+	if known := s.requests[body.ID]; known != nil {
+		if !reflect.DeepEqual(known.asked, body) {
 			return refuse(http.StatusConflict, "You have another request with this id.")
 		}
-		return enqueued(http.StatusCreated, fresh.ID)
+		return enqueued(http.StatusCreated, body.ID)
 	}
-	fresh.Status, fresh.CreatedAt, fresh.UpdatedAt = "enqueued", time.Now().UTC(), time.Now().UTC()
+	now := time.Now().UTC()
+	fresh := &request{asked: body, Status: "enqueued", CreatedAt: now, UpdatedAt: now, Estimates: []webhook.Estimate{},
+		Unavailable: []webhook.Unavailable{}, changed: make(chan struct{}), round: 1}
 	s.requests[fresh.ID] = fresh
 	s.order = append(s.order, fresh.ID)
 	s.estimateSoon(r.Context(), fresh)
@@ -90,66 +94,10 @@ func enqueued(status int, id int64) answer {
 	return answer{status: status, body: map[string]any{"status": "enqueued", "id": id}}
 }
 
-func (r *request) read(c *check, f fields) {
-	if id := c.integer(f, "", "id", math.MinInt64, math.MaxInt64, true); id != nil {
-		r.ID = *id
-	}
-	r.ShopCode = c.name(f, "", "shop_code", true)
-	if r.Comment = c.text(f, "", "comment", false); r.Comment != nil && utf8.RuneCountInString(*r.Comment) > maxComment {
-		c.at("/comment", fmt.Sprintf("must have at most %d characters", maxComment))
-	}
-	value := c.member(f, "", "materials", true)
-	if value == nil {
-		return
-	}
-	var items []jsontext.Value
-	if err := json.Unmarshal(value, &items); err != nil {
-		c.at("/materials", "must be an array")
-		return
-	}
-	if len(items) == 0 {
-		c.at("/materials", "must have at least one item")
-	}
-	for i, text := range items {
-		at := "/materials/" + strconv.Itoa(i)
-		if members := c.object(at, text); members != nil {
-			r.Materials = append(r.Materials, readItem(c, members, at))
-		}
-	}
-}
-
-func readItem(c *check, f fields, at string) item {
-	m := item{
-		MaterialVariantID: c.integer(f, at, "material_variant_id", math.MinInt64, math.MaxInt64, false),
-		MaterialVariant:   c.text(f, at, "material_variant", false),
-		Material:          c.name(f, at, "material", true), SKU: c.name(f, at, "sku", true),
-		Depth: c.number(f, at, "depth", maxSize, false),
-	}
-	if id := c.integer(f, at, "material_id", math.MinInt64, math.MaxInt64, true); id != nil {
-		m.MaterialID = *id
-	}
-	if width := c.number(f, at, "width", maxSize, true); width != nil {
-		m.Width = *width
-	}
-	if height := c.number(f, at, "height", maxSize, true); height != nil {
-		m.Height = *height
-	}
-	if quantity := c.integer(f, at, "quantity", 1, math.MaxInt32, true); quantity != nil {
-		m.Quantity = *quantity
-	}
-	return m
-}
-
-type duplicate struct {
-	MaterialID        int64  `json:"materialId"`
-	MaterialVariantID *int64 `json:"materialVariantId"`
-	SKU               string `json:"sku"`
-}
-
 // duplicates returns the repeated combinations, each once.
-func duplicates(items []item) []duplicate {
+func duplicates(items []item) []client.Duplicate {
 	seen := map[string]int{}
-	var repeated []duplicate
+	var repeated []client.Duplicate
 	for _, m := range items {
 		variant := "null"
 		if m.MaterialVariantID != nil {
@@ -157,7 +105,8 @@ func duplicates(items []item) []duplicate {
 		}
 		key := fmt.Sprint(m.MaterialID, " ", variant, " ", m.SKU)
 		if seen[key]++; seen[key] == 2 {
-			repeated = append(repeated, duplicate{m.MaterialID, m.MaterialVariantID, m.SKU})
+			repeated = append(repeated, client.Duplicate{MaterialID: m.MaterialID,
+				MaterialVariantID: m.MaterialVariantID, SKU: m.SKU})
 		}
 	}
 	return repeated
@@ -177,22 +126,11 @@ func (s *Server) find(r *http.Request) (*request, *answer) {
 const longestWait = time.Minute
 
 func (s *Server) getRequest(r *http.Request) answer {
-	q, refused := query(r)
+	q, refused := parameters{"wait": isDuration(longestWait)}.read(r)
 	if refused != nil {
 		return *refused
 	}
-	c := &check{}
-	var wait time.Duration
-	if text := c.parameter(q, "wait"); text != "" {
-		var err error
-		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > longestWait {
-			c.in("wait", "must be a duration of at most 60s, such as 30s, given once")
-		}
-	}
-	if len(c.found) > 0 {
-		return refuse(http.StatusBadRequest, "The parameters are not valid.", c.found...)
-	}
-	s.mu.Lock()
+	wait, _ := time.ParseDuration(q.Get("wait")) // it was checked, or is none
 	known, refused := s.find(r)
 	if refused == nil && known.Status == "enqueued" && wait > 0 {
 		changed := known.changed
@@ -200,7 +138,6 @@ func (s *Server) getRequest(r *http.Request) answer {
 		waitFor(r.Context(), changed, wait)
 		s.mu.Lock()
 	}
-	defer s.mu.Unlock()
 	if refused != nil {
 		return *refused
 	}
@@ -218,43 +155,32 @@ func waitFor(ctx context.Context, changed <-chan struct{}, wait time.Duration) {
 }
 
 func (s *Server) listRequests(r *http.Request) answer {
-	q, refused := query(r)
-	if refused != nil {
-		return *refused
-	}
-	c := &check{}
-	status := c.parameterOf(q, "status", "enqueued", "estimated", "selected", "failed")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []placed[request]
-	for place, id := range slices.Backward(s.order) {
-		if known := s.requests[id]; status == "" || known.Status == status {
-			list = append(list, placed[request]{place, *known})
+	filters := parameters{"status": isOneOf("enqueued", "estimated", "selected", "failed")}
+	return listing(r, filters, func(q url.Values) (list []placed[request]) {
+		for place, id := range slices.Backward(s.order) {
+			if known := s.requests[id]; !q.Has("status") || known.Status == q.Get("status") {
+				list = append(list, placed[request]{place, *known})
+			}
 		}
-	}
-	return listing(c, r, q, list, "status")
+		return list
+	})
 }
 
 func (s *Server) listOrders(r *http.Request) answer {
-	q, refused := query(r)
-	if refused != nil {
-		return *refused
-	}
 	type order struct {
 		SupplierID string `json:"supplier_id"`
 		request
 		SelectedEstimate webhook.Estimate `json:"selected_estimate"`
 		SelectedAt       time.Time        `json:"selected_at"`
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []placed[order]
-	for place, id := range slices.Backward(s.selected) {
-		known := s.requests[id]
-		list = append(list, placed[order]{place, order{SupplierID: s.SupplierID, request: *known,
-			SelectedEstimate: known.estimate(*known.Selected), SelectedAt: known.selectedAt}})
-	}
-	return listing(&check{}, r, q, list)
+	return listing(r, parameters{}, func(url.Values) (list []placed[order]) {
+		for place, id := range slices.Backward(s.selected) {
+			known := s.requests[id]
+			list = append(list, placed[order]{place, order{SupplierID: s.SupplierID, request: *known,
+				SelectedEstimate: known.estimate(*known.Selected), SelectedAt: known.selectedAt}})
+		}
+		return list
+	})
 }
 
 func (r *request) estimate(id string) webhook.Estimate {
@@ -266,8 +192,6 @@ func (r *request) estimate(id string) webhook.Estimate {
 }
 
 func (s *Server) reestimate(r *http.Request) answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	known, refused := s.find(r)
 	switch {
 	case refused != nil:
@@ -284,18 +208,13 @@ func (s *Server) reestimate(r *http.Request) answer {
 }
 
 func (s *Server) selectEstimate(r *http.Request) answer {
-	var chosen string
-	if refused := readBody(r, func(c *check, f fields) {
-		if text := c.text(f, "", "estimate_id", true); text != nil {
-			if chosen = *text; strings.TrimSpace(chosen) == "" {
-				c.at("/estimate_id", "must not be blank")
-			}
-		}
-	}); refused != nil {
+	body, refused := readBody[struct {
+		Chosen string `json:"estimate_id"`
+	}](r, members("estimate_id", map[string]shape{"estimate_id": name()}))
+	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	chosen := body.Chosen
 	known, refused := s.find(r)
 	switch {
 	case refused != nil:
@@ -305,15 +224,9 @@ func (s *Server) selectEstimate(r *http.Request) answer {
 	case known.Status != "selected" && known.Status != "estimated":
 		return refuse(http.StatusConflict, "The request has no estimates yet.")
 	case known.Status == "estimated":
-		pointer := "/estimate_id"
-		e := known.estimate(chosen)
-		if e.EstimateID == "" {
-			return refuse(http.StatusUnprocessableEntity, "The estimate cannot be selected.",
-				violation{Pointer: &pointer, Detail: "is not an estimate of this request"})
-		}
-		if time.Now().After(e.ValidUntil) {
-			return refuse(http.StatusUnprocessableEntity, "The estimate cannot be selected.",
-				violation{Pointer: &pointer, Detail: "is past its valid_until"})
+		if e := known.estimate(chosen); e.EstimateID == "" || time.Now().After(e.ValidUntil) {
+			return refuse(http.StatusUnprocessableEntity, "The estimate cannot be selected.", violation{
+				Pointer: new("/estimate_id"), Detail: "is not an estimate of this request, or is past its valid_until"})
 		}
 		known.Selected, known.selectedAt = &chosen, time.Now().UTC()
 		s.selected = append(s.selected, known.ID)
@@ -323,21 +236,15 @@ func (s *Server) selectEstimate(r *http.Request) answer {
 }
 
 func (s *Server) receiveEstimates(r *http.Request) answer {
-	var e webhook.Event
-	if refused := readBody(r, func(c *check, f fields) {
-		text, err := json.Marshal(f)
-		if err == nil {
-			err = json.Unmarshal(text, &e)
-		}
-		if err != nil || e.Type != webhook.TypeEstimated || e.Timestamp.IsZero() ||
-			strconv.FormatInt(e.Data.RequestID, 10) != r.PathValue("id") {
-			c.at("", "must be an event of the path's request")
-		}
-	}); refused != nil {
+	e, refused := readBody[webhook.Event](r, members("type timestamp data", map[string]shape{
+		"type": oneOf(webhook.TypeEstimated), "timestamp": moment(),
+		"data": members("request_id", map[string]shape{"request_id": value("be the path's", func(v jsontext.Value) bool {
+			return string(v) == r.PathValue("id")
+		})}),
+	}))
+	if refused != nil {
 		return *refused
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	known, refused := s.find(r)
 	switch {
 	case refused != nil:

@@ -240,7 +240,9 @@ func (s *Server) routes() *http.ServeMux {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if s.authorized(w, r, route.scope) {
-				route.handle(r).write(w)
+				s.mu.Lock() // a handler gives it back while it waits
+				a := func() answer { defer s.mu.Unlock(); return route.handle(r) }()
+				a.write(w)
 			}
 		})
 	}

@@ -1,11 +1,12 @@
 package clienttest
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"math/big"
 	"mime"
@@ -28,14 +29,12 @@ const (
 	maxSize    = 1_000_000
 )
 
+// violation is a broken rule. Where it is broken is said as the service does, in words of the fake's own.
 type violation struct {
 	Pointer   *string `json:"pointer,omitempty"`
 	Parameter string  `json:"parameter,omitempty"`
 	Detail    string  `json:"detail"`
 }
-
-// fields are the members of an object. Strict parsing refuses duplicates, invalid UTF-8 and what follows the value.
-type fields = map[string]jsontext.Value
 
 // check collects violations of a body or of the parameters.
 type check struct{ found []violation }
@@ -44,220 +43,210 @@ func (c *check) at(pointer, detail string) {
 	c.found = append(c.found, violation{Pointer: &pointer, Detail: detail})
 }
 
-func (c *check) in(parameter, detail string) {
-	c.found = append(c.found, violation{Parameter: parameter, Detail: detail})
+func (c *check) in(parameter string) {
+	c.found = append(c.found, violation{Parameter: parameter, Detail: "is not valid, or given twice"})
 }
 
-// readBody reads the body and checks it by rules; the answer is nil unless it is refused.
-func readBody(r *http.Request, rules func(*check, fields)) *answer {
-	if detail := unsupported(r.Header); detail != "" {
-		a := refuse(http.StatusUnsupportedMediaType, detail)
-		return &a
+// refused returns the answer that names every violation; nil when there is none.
+func (c *check) refused(detail string) *answer {
+	if len(c.found) == 0 {
+		return nil
+	}
+	slices.SortFunc(c.found, func(a, b violation) int { return cmp.Compare(a.place(), b.place()) })
+	a := refuse(http.StatusBadRequest, detail, c.found...)
+	return &a
+}
+
+func (v violation) place() string {
+	if v.Pointer != nil {
+		return *v.Pointer
+	}
+	return v.Parameter
+}
+
+// shape says what a JSON value must be.
+type shape func(c *check, at string, value jsontext.Value)
+
+// members returns the shape of an object with at least the required ones. Unknown ones are ignored.
+func members(required string, of map[string]shape) shape {
+	return func(c *check, at string, value jsontext.Value) {
+		// Strict parsing refuses duplicates, invalid UTF-8 and what follows the value.
+		var f map[string]jsontext.Value
+		if err := json.Unmarshal(value, &f); err != nil || f == nil {
+			if broken, ok := errors.AsType[*jsontext.SyntacticError](err); ok && f != nil {
+				at += string(broken.JSONPointer)
+			}
+			c.at(at, "must be a JSON object without duplicate members, in UTF-8")
+			return
+		}
+		for name, shape := range of {
+			switch value, given := f[name]; {
+			case given && value.Kind() != 'n':
+				shape(c, at+"/"+name, value)
+			case slices.Contains(strings.Fields(required), name):
+				c.at(at+"/"+name, "is required")
+			}
+		}
+	}
+}
+
+// some returns the shape of a list of at least one.
+func some(of shape) shape {
+	return func(c *check, at string, value jsontext.Value) {
+		var items []jsontext.Value
+		if err := json.Unmarshal(value, &items); err != nil || len(items) == 0 {
+			c.at(at, "must be an array with at least one item")
+		}
+		for i, item := range items {
+			of(c, at+"/"+strconv.Itoa(i), item)
+		}
+	}
+}
+
+// value returns the shape of what good holds for; a violation says what it must be.
+func value(must string, good func(jsontext.Value) bool) shape {
+	return func(c *check, at string, value jsontext.Value) {
+		if !good(value) {
+			c.at(at, "must "+must)
+		}
+	}
+}
+
+func integer(least, most int64) shape {
+	return value(fmt.Sprintf("be an integer from %d to %d", least, most), func(v jsontext.Value) bool {
+		n, err := strconv.ParseInt(string(v), 10, 64)
+		return err == nil && n >= least && n <= most
+	})
+}
+
+func anyInteger() shape { return integer(math.MinInt64, math.MaxInt64) }
+
+func number(most float64) shape {
+	return value(fmt.Sprintf("be a number from 0 to %g", most), func(v jsontext.Value) bool {
+		n, err := strconv.ParseFloat(string(v), 64)
+		return v.Kind() == '0' && err == nil && n >= 0 && n <= most
+	})
+}
+
+// text returns the shape of a string without NUL that good holds for.
+func text(must string, good func(string) bool) shape {
+	return value(must, func(v jsontext.Value) bool {
+		var text string
+		return json.Unmarshal(v, &text) == nil && !strings.ContainsRune(text, 0) && good(text)
+	})
+}
+
+// upTo returns the shape of a text of at most so many characters.
+func upTo(most int) shape {
+	return text(fmt.Sprintf("be a string of at most %d characters", most),
+		func(text string) bool { return utf8.RuneCountInString(text) <= most })
+}
+
+// name returns the shape of a text of at most 255 characters that is not blank.
+func name() shape {
+	return text("not be blank", func(text string) bool {
+		return strings.TrimSpace(text) != "" && utf8.RuneCountInString(text) <= maxText
+	})
+}
+
+func moment() shape { return text("be a date and time by RFC 3339", isMoment) }
+
+func isMoment(text string) bool {
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
+}
+
+// isDuration holds for those that are not longer.
+func isDuration(longest time.Duration) func(string) bool {
+	return func(text string) bool {
+		d, err := time.ParseDuration(text)
+		return err == nil && d >= 0 && d <= longest
+	}
+}
+
+func oneOf(allowed ...string) shape {
+	return text("be one of "+strings.Join(allowed, ", "), isOneOf(allowed...))
+}
+
+func isOneOf(allowed ...string) func(string) bool {
+	return func(text string) bool { return slices.Contains(allowed, text) }
+}
+
+// readBody reads a body of the shape; the answer is nil unless it is refused.
+func readBody[T any](r *http.Request, of shape) (body T, refused *answer) {
+	if unsupported(r.Header) {
+		a := refuse(http.StatusUnsupportedMediaType, "The request body must be JSON in UTF-8, not compressed.")
+		return body, &a
 	}
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil || len(text) > maxBody {
 		a := refuse(http.StatusRequestEntityTooLarge, "The request body is over 1 MiB.")
-		return &a
+		return body, &a
 	}
 	c := &check{}
-	if f := c.object("", text); f != nil {
-		rules(c, f)
-	}
-	if len(c.found) > 0 {
-		a := refuse(http.StatusBadRequest, "The request body is not valid.", c.found...)
-		return &a
-	}
-	return nil
-}
-
-func unsupported(h http.Header) string {
-	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return "The request body must not be compressed: Content-Encoding is not supported."
-	}
-	kind := h.Get("Content-Type")
-	if kind == "" {
-		return ""
-	}
-	if media, parameters, err := mime.ParseMediaType(kind); err != nil || media != "application/json" ||
-		!slices.Contains([]string{"", "utf-8", "utf8"}, strings.ToLower(parameters["charset"])) {
-		return "The request body must be sent as Content-Type: application/json, in UTF-8."
-	}
-	return ""
-}
-
-func (c *check) object(at string, text []byte) fields {
-	var f fields
-	if err := json.Unmarshal(text, &f); err != nil || f == nil {
-		place := at
-		if broken, ok := errors.AsType[*jsontext.SyntacticError](err); ok && f != nil {
-			place += string(broken.JSONPointer)
+	text = whole(text)
+	if of(c, "", text); len(c.found) == 0 {
+		if err := json.Unmarshal(text, &body); err != nil {
+			c.at("", "is not valid")
 		}
-		c.at(place, "must be a JSON object without duplicate members, in UTF-8")
-		return nil
 	}
-	return f
+	return body, c.refused("The request body is not valid.")
 }
 
-// member returns the value, nil when it is missing or null.
-func (c *check) member(f fields, at, name string, required bool) jsontext.Value {
-	value := f[name]
-	if value != nil && value.Kind() != 'n' {
-		return value
+func unsupported(h http.Header) bool {
+	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return true
 	}
-	if required {
-		c.at(at+"/"+name, "is required")
-	}
-	return nil
+	media, parameters, err := mime.ParseMediaType(cmp.Or(h.Get("Content-Type"), "application/json"))
+	return err != nil || media != "application/json" || !isOneOf("", "utf-8", "utf8")(strings.ToLower(parameters["charset"]))
 }
 
-func (c *check) integer(f fields, at, name string, least, most int64, required bool) *int64 {
-	value := c.member(f, at, name, required)
-	if value == nil {
-		return nil
+// whole returns a body with 3.0 and 3e0 written as 3: they are the same number. One that is not JSON stays as it is.
+func whole(body []byte) []byte {
+	var out bytes.Buffer
+	from, to := jsontext.NewDecoder(bytes.NewReader(body)), jsontext.NewEncoder(&out)
+	for {
+		token, err := from.ReadToken()
+		switch {
+		case errors.Is(err, io.EOF):
+			return out.Bytes()
+		case err == nil && token.Kind() == '0':
+			literal := token.String()
+			if n, ok := new(big.Rat).SetString(literal); ok && n.IsInt() {
+				literal = n.Num().String()
+			}
+			err = to.WriteValue(jsontext.Value(literal))
+		case err == nil:
+			err = to.WriteToken(token)
+		}
+		if err != nil {
+			return body
+		}
 	}
-	exact, ok := new(big.Rat).SetString(string(value)) // 3.0 and 3e0 are integers
-	switch {
-	case value.Kind() != '0' || !ok || !exact.IsInt():
-		c.at(at+"/"+name, "must be an integer")
-	case !exact.Num().IsInt64() || exact.Num().Int64() < least || exact.Num().Int64() > most:
-		c.at(at+"/"+name, fmt.Sprintf("must be an integer from %d to %d", least, most))
-	default:
-		return new(exact.Num().Int64())
-	}
-	return nil
 }
 
-func (c *check) number(f fields, at, name string, most float64, required bool) *float64 {
-	value := c.member(f, at, name, required)
-	if value == nil {
-		return nil
-	}
-	n, err := strconv.ParseFloat(string(value), 64)
-	if value.Kind() != '0' || err != nil || n < 0 || n > most {
-		c.at(at+"/"+name, fmt.Sprintf("must be a number from 0 to %.0f", most))
-		return nil
-	}
-	return &n
-}
+// parameters are those of a query, each given once and good.
+type parameters map[string]func(string) bool
 
-// text returns a string of any length.
-func (c *check) text(f fields, at, name string, required bool) *string {
-	value := c.member(f, at, name, required)
-	if value == nil {
-		return nil
-	}
-	var text string
-	if err := json.Unmarshal(value, &text); err != nil || strings.ContainsRune(text, 0) {
-		c.at(at+"/"+name, "must be a string without the character NUL")
-		return nil
-	}
-	return &text
-}
-
-// name returns a string that is not blank and has at most 255 characters.
-func (c *check) name(f fields, at, name string, required bool) string {
-	text := c.text(f, at, name, required)
-	switch {
-	case text == nil:
-		return ""
-	case strings.TrimSpace(*text) == "":
-		c.at(at+"/"+name, "must not be blank")
-	case utf8.RuneCountInString(*text) > maxText:
-		c.at(at+"/"+name, fmt.Sprintf("must have at most %d characters", maxText))
-	}
-	return *text
-}
-
-func (c *check) moment(f fields, at, name string, required bool) time.Time {
-	text := c.text(f, at, name, required)
-	if text == nil {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339, *text)
-	if err != nil {
-		c.at(at+"/"+name, "must be a date and time by RFC 3339")
-	}
-	return t
-}
-
-func (c *check) oneOf(f fields, at, name string, allowed ...string) string {
-	text := c.text(f, at, name, true)
-	if text == nil {
-		return ""
-	}
-	if !slices.Contains(allowed, *text) {
-		c.at(at+"/"+name, "must be one of "+strings.Join(allowed, ", "))
-	}
-	return *text
-}
-
-// parameter returns the one value of a parameter; a second or an empty one is a violation.
-func (c *check) parameter(q url.Values, name string) string {
-	values, given := q[name]
-	switch {
-	case !given:
-		return ""
-	case len(values) > 1:
-		c.in(name, "must be given only once")
-		return ""
-	case values[0] == "":
-		c.in(name, "must not be empty")
-	}
-	return values[0]
-}
-
-func (c *check) parameterOf(q url.Values, name string, allowed ...string) string {
-	value := c.parameter(q, name)
-	if value != "" && !slices.Contains(allowed, value) {
-		c.in(name, "must be one of "+strings.Join(allowed, ", "))
-	}
-	return value
-}
-
-func (c *check) parameterTime(q url.Values, name string) time.Time {
-	value := c.parameter(q, name)
-	if value == "" {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339, value)
-	if err != nil {
-		c.in(name, "must be a date and time by RFC 3339")
-	}
-	return t
-}
-
-func (c *check) parameterInt(q url.Values, name string, fallback, most int) int {
-	value := c.parameter(q, name)
-	if value == "" {
-		return fallback
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 || n > most {
-		c.in(name, fmt.Sprintf("must be an integer from 1 to %d", most))
-		return fallback
-	}
-	return n
-}
-
-// query parses the query string, which must be one.
-func query(r *http.Request) (url.Values, *answer) {
+// read returns the values of the query; the answer is nil unless it is refused.
+func (p parameters) read(r *http.Request) (url.Values, *answer) {
 	c := &check{}
 	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
 		if _, err := url.ParseQuery(pair); err != nil {
 			name, _, _ := strings.Cut(pair, "=")
-			c.in(name, "is not well encoded")
+			c.in(name)
 		}
 	}
-	if len(c.found) > 0 {
-		a := refuse(http.StatusBadRequest, "The query string could not be read.", c.found...)
-		return nil, &a
+	if refused := c.refused("The query string could not be read."); refused != nil {
+		return nil, refused
 	}
-	return r.URL.Query(), nil
-}
-
-type pageBody[T any] struct {
-	Data       []T     `json:"data"`
-	NextCursor *string `json:"next_cursor"`
+	q := r.URL.Query()
+	for name, good := range p {
+		if values, given := q[name]; given && (len(values) > 1 || !good(values[0])) {
+			c.in(name)
+		}
+	}
+	return q, c.refused("The parameters are not valid.")
 }
 
 // placed is an item of a list with its place, which never changes.
@@ -266,37 +255,46 @@ type placed[T any] struct {
 	item  T
 }
 
-// listing answers with a page of items, the newest first, or with what is wrong with the parameters; c has checked the
-// list's own filters.
-func listing[T any](c *check, r *http.Request, q url.Values, items []placed[T], filters ...string) answer {
-	known := append([]string{"limit", "cursor"}, filters...)
-	for _, name := range slices.Sorted(maps.Keys(q)) {
-		if !slices.Contains(known, name) {
-			c.in(name, "is no parameter of this list, which has "+strings.Join(known, ", "))
-		}
+// listing answers with a page of the items that list returns for the parameters, the newest first.
+func listing[T any](r *http.Request, filters parameters, list func(q url.Values) []placed[T]) answer {
+	filters["limit"] = func(text string) bool {
+		n, err := strconv.Atoi(text)
+		return err == nil && n >= 1 && n <= 100
 	}
-	limit, cursor := c.parameterInt(q, "limit", 20, 100), c.parameter(q, "cursor")
-	q.Del("limit")
-	q.Del("cursor")
-	list := r.URL.Path + "?" + q.Encode()
-	if cursor != "" {
+	own := r.URL.Query()
+	own.Del("limit")
+	own.Del("cursor")
+	behind := math.MaxInt
+	filters["cursor"] = func(cursor string) bool {
 		number, _, _ := strings.Cut(cursor, "-")
-		behind, err := strconv.Atoi(number)
-		if err != nil || cursor != cursorBehind(list, behind) {
-			c.in("cursor", "must be the next_cursor of an answer of this list with the same filters")
+		var err error
+		behind, err = strconv.Atoi(number)
+		return err == nil && cursor == cursorBehind(r.URL.Path+"?"+own.Encode(), behind)
+	}
+	for name := range own {
+		if filters[name] == nil {
+			filters[name] = func(string) bool { return false } // no parameter of this list
 		}
-		items = items[slices.IndexFunc(append(items, placed[T]{place: math.MinInt}),
-			func(p placed[T]) bool { return p.place < behind }):]
 	}
-	if len(c.found) > 0 {
-		return refuse(http.StatusBadRequest, "The parameters are not valid.", c.found...)
+	q, refused := filters.read(r)
+	if refused != nil {
+		return *refused
 	}
-	page := pageBody[T]{Data: []T{}}
-	for _, p := range items[:min(limit, len(items))] {
-		page.Data = append(page.Data, p.item)
-	}
-	if len(items) > limit {
-		page.NextCursor = new(cursorBehind(list, items[limit-1].place))
+	limit, _ := strconv.Atoi(cmp.Or(q.Get("limit"), "20")) // it was checked
+	page := struct {
+		Data       []T     `json:"data"`
+		NextCursor *string `json:"next_cursor"`
+	}{Data: []T{}}
+	last := 0
+	for _, p := range list(q) {
+		if p.place >= behind {
+			continue
+		}
+		if len(page.Data) == limit {
+			page.NextCursor = new(cursorBehind(r.URL.Path+"?"+own.Encode(), last))
+			break
+		}
+		page.Data, last = append(page.Data, p.item), p.place
 	}
 	return ok(page)
 }

@@ -15,7 +15,7 @@ import (
 func main() {
 	secret, err := webhook.ParseSecret(os.Getenv("WEBHOOK_SECRET"))
 	if err != nil {
-		log.Fatal(err)
+		log.Fatal("WEBHOOK_SECRET: ", err)
 	}
 	receiver := webhook.Handler([]webhook.Secret{secret}, func(ctx context.Context, e webhook.Event) error {
 		// Do the work here, or store the event: 2xx is answered after it.

@@ -2,7 +2,12 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
 
-const key = Buffer.from(process.env.WEBHOOK_SECRET.replace(/^whsec_/, ""), "base64");
+const secret = process.env.WEBHOOK_SECRET ?? "";
+const key = Buffer.from(secret.slice("whsec_".length), "base64");
+if (secret !== `whsec_${key.toString("base64")}` || key.length < 24 || key.length > 64) {
+  throw new Error("WEBHOOK_SECRET must be whsec_ followed by base64 of 24 to 64 bytes");
+}
+const maxBody = 1 << 20;
 const handled = new Set(); // keep the ids in your database
 
 function verified(headers, body) {
@@ -16,10 +21,11 @@ function verified(headers, body) {
 
 // Returns the status to answer with. Nothing is 2xx before the work is done: a failed event is sent again on the schedule.
 async function receive(request) {
+  if (Number(request.headers["content-length"] ?? 0) > maxBody) return 413;
   const chunks = []; // the raw bytes, before anything parses them
   let size = 0;
   for await (const chunk of request) {
-    if ((size += chunk.length) > 1 << 20) return 413;
+    if ((size += chunk.length) > maxBody) return 413;
     chunks.push(chunk);
   }
   const body = Buffer.concat(chunks);
@@ -36,6 +42,7 @@ async function work(id, data) { // or store the event, and work on it afterwards
   console.log(id, "request", data.request_id, "estimates", data.estimates.length);
 }
 
-createServer((request, response) => {
+// A caller that sends slowly is cut off.
+createServer({ requestTimeout: 15_000, headersTimeout: 15_000, connectionsCheckingInterval: 1000 }, (request, response) => {
   receive(request).catch((error) => (console.error(error), 500)).then((status) => response.writeHead(status).end());
 }).listen(Number(process.env.PORT), "127.0.0.1");

@@ -1,0 +1,78 @@
+// Package terminal is what commands write to. Their output holds texts of strangers: of a certificate, of a file, of a
+// database's error. None of them reaches a terminal as something that it obeys.
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+const usualWidth = 80 // of a terminal that does not say
+
+// Writer writes to one of a command's streams. A control character comes out as its number, \u001b for instance, which
+// means the same in JSON.
+type Writer struct{ out io.Writer }
+
+// New returns a Writer to out.
+func New(out io.Writer) *Writer { return &Writer{out} }
+
+// Write implements io.Writer; a character is written by one call.
+func (w *Writer) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(w.out, Clean(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// Control writes text that the terminal shall obey: the program's own, never one that came from outside.
+func (w *Writer) Control(text string) error {
+	_, err := io.WriteString(w.out, text)
+	return err
+}
+
+// Width returns how many columns the terminal has, 0 when the stream is none.
+func (w *Writer) Width() int {
+	file, ok := w.out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
+	}
+	if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+		return width
+	}
+	return usualWidth
+}
+
+// Width returns how many columns a terminal has that w writes to, 0 when it writes to none.
+func Width(w io.Writer) int {
+	if sized, ok := w.(interface{ Width() int }); ok {
+		return sized.Width()
+	}
+	return 0
+}
+
+// Clean returns text as a Writer writes it.
+func Clean(text string) string {
+	if strings.IndexFunc(text, obeyed) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var clean strings.Builder
+	for _, r := range text { // a byte that is no UTF-8 becomes U+FFFD: alone it may be a control character too
+		if obeyed(r) {
+			fmt.Fprintf(&clean, `\u%04x`, r)
+		} else {
+			clean.WriteRune(r)
+		}
+	}
+	return clean.String()
+}
+
+// obeyed reports whether a terminal acts on r instead of showing it. Lines and tabs are no harm.
+func obeyed(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+}
