@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -67,6 +68,7 @@ func TestContainer_of_256_MiB_is_shared_so_that_no_caller_ends_the_api_or_keeps_
 type attack struct {
 	*apptest.Hub
 	greedy, other *apptest.Supplier
+	answering     sync.WaitGroup // calls that no byte of an answer has come to
 }
 
 // largeRequest returns a request of almost a mebibyte.
@@ -102,14 +104,16 @@ func confine(t *testing.T, p *apptest.Process) {
 	}
 }
 
-// othersAreAnswered pings for a while, with a connection of its own each time.
+// othersAreAnswered pings for a while, with a connection of its own each time, until the attacker's calls are answered.
 func (a *attack) othersAreAnswered(t *testing.T) {
 	t.Helper()
 	client := http.Client{Timeout: longestPing, Transport: &http.Transport{DisableKeepAlives: true}}
 	var took []time.Duration
 	each := time.NewTicker(pingEach)
 	defer each.Stop()
-	for end := time.Now().Add(pingsFor); time.Now().Before(end); <-each.C {
+	var done atomic.Bool
+	go func() { a.answering.Wait(); done.Store(true) }()
+	for end := time.Now().Add(pingsFor); time.Now().Before(end) || !done.Load(); <-each.C {
 		begun := time.Now()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.URL(0, ping), nil)
 		if err != nil {
@@ -180,10 +184,15 @@ func smallWindow(_, _ string, c syscall.RawConn) (err error) {
 
 const attacker = "127.0.0.7"
 
-// get begins n calls whose answers are not read.
-func (a *attack) get(t *testing.T, n int, path, header string) []net.Conn {
+// get begins n calls of whose answers the first byte is read.
+func (a *attack) get(t *testing.T, n int, path, header string) {
 	t.Helper()
-	return a.open(t, a.APIs[0].Address(), n, []string{attacker}, head("GET "+path, header))
+	for _, c := range a.open(t, a.APIs[0].Address(), n, []string{attacker}, head("GET "+path, header)) {
+		a.answering.Go(func() {
+			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+			_, _ = c.Read(make([]byte, 1))
+		})
+	}
 }
 
 func (a *attack) bearer() string { return "Authorization: Bearer " + a.greedy.AccessToken() }
