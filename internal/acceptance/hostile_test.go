@@ -146,6 +146,8 @@ func pathTricks(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 			"/..;/", fmt.Sprintf("%s/%d%%2f", requests, id), fmt.Sprintf("%s/%d/", requests, id),
 		fmt.Sprintf("%s/+%d", requests, id), fmt.Sprintf("%s/0%d", requests, id), fmt.Sprintf("%s/%d.0", requests, id),
 		fmt.Sprintf("%s/%d%%00", requests, id), requests + "/9223372036854775808", requests + "/-1",
+		"/portal/..%2f%5cevil.example%2flogin?lang=pt", "/portal/requests/..%2f..%2f%5cevil.example?lang=pt",
+		`/portal/\evil.example?lang=pt`, "/portal/%2e%2e/x?lang=pt", "/portal/nowhere?lang=pt", "//evil.example/..?lang=pt",
 		"/debug/pprof/", "/metrics", "/docs/../metrics", "/docs/..%2f..%2fetc/passwd", "/docs/%2e%2e/%2e%2e/etc/passwd",
 	} {
 		answers := raw(t, h, head("GET "+path, bearer, "Connection: close"))

@@ -42,6 +42,10 @@ func visit(t *testing.T, method, address, cookie string, headers ...string) appt
 	if cookie != "" {
 		r.Header.Set("Cookie", cookie)
 	}
+	if method == http.MethodGet {
+		r.Header.Set("Sec-Fetch-Mode", "navigate")
+		r.Header.Set("Sec-Fetch-Dest", "document")
+	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}

@@ -36,7 +36,7 @@ func unaudited() []string {
 
 // rig is an api without its listeners.
 type rig struct {
-	*testing.T
+	testing.TB
 	app     *App
 	log     *bytes.Buffer
 	engine  *gin.Engine
@@ -48,9 +48,9 @@ type rig struct {
 
 const operatorsToken = "an operator's token"
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{T: t, log: &bytes.Buffer{}, calls: map[string]bool{}, secrets: []string{operatorsToken}}
+	r := &rig{TB: t, log: &bytes.Buffer{}, calls: map[string]bool{}, secrets: []string{operatorsToken}}
 	cfg, log, err := Configure(map[string]string{"DATA_DIR": t.TempDir(), "WEBHOOK_ALLOW_PRIVATE": "true",
 		"OPERATOR_TOKEN": operatorsToken, "LOG_FORMAT": "json"}, config.ForAPI, r.log)
 	if err != nil {
@@ -210,7 +210,7 @@ func (r *rig) asPortal(supplier, link string, credentials ...string) {
 	page := func(route, path string, form url.Values, lines int) {
 		r.Helper()
 		w := r.call(r.engine, route, path, form.Encode(), lines, "Content-Type", "application/x-www-form-urlencoded",
-			"X-Page-Request", "1", "Cookie", cookie)
+			"X-Page-Request", "1", "Cookie", cookie, "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
 		for _, c := range w.Result().Cookies() {
 			if c.Value != supplier {
 				cookie = c.Name + "=" + c.Value

@@ -34,8 +34,9 @@ func (a *App) Console() Console {
 // operatorHandler returns the operator listener of an api: the console next to what every process shows.
 func (a *App) operatorHandler(checks telemetry.Checks, held *httpapi.Ledger) (http.Handler, error) {
 	site, err := console.New(console.Deps{
-		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Trackers: a.Trackers,
-		Scores: consoleScores{a}, Settings: a.Scores, Rates: a.Rates,
+		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Sessions: a.Suppliers,
+		Trackers: a.Trackers,
+		Scores:   consoleScores{a}, Settings: a.Scores, Rates: a.Rates,
 		Live: a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
 		PortalLink: func(ctx context.Context, supplierID string) (string, time.Time, error) {
 			link, err := a.PortalLink(ctx, supplierID)
@@ -54,7 +55,7 @@ func (a *App) operatorHandler(checks telemetry.Checks, held *httpapi.Ledger) (ht
 	mux.Handle("GET /{$}", http.RedirectHandler(console.Base, http.StatusSeeOther))
 	mux.Handle(console.Base, engine)
 	mux.Handle(console.Base+"/", engine)
-	return telemetry.OnlyHosts(a.cfg.AdminHosts, mux), nil
+	return telemetry.Guarded(a.cfg.AdminHosts, console.Base, httpapi.Straight(mux)), nil
 }
 
 // RequestDetail is a material request as an operator sees it.

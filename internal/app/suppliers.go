@@ -73,7 +73,7 @@ func (a *App) ReceiverStatuses(ctx context.Context) ([]ReceiverStatus, error) {
 	for _, state := range []string{"failing", "paused", "active"} {
 		for _, s := range suppliers {
 			if s.Receiver.State == state {
-				list = append(list, ReceiverStatus{s.Supplier.ID, s.Supplier.Name, s.Supplier.WebhookURL, s.Receiver})
+				list = append(list, ReceiverStatus{s.Supplier.ID, s.Supplier.Name, s.Supplier.ShownURL(), s.Receiver})
 			}
 		}
 	}

@@ -56,7 +56,8 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 		}
 		return checks
 	}
-	server := httpapi.NewServer(telemetry.OnlyHosts(a.cfg.AdminHosts, telemetry.AdminHandler(a.registry, checks)), a.log)
+	handler := telemetry.Guarded(a.cfg.AdminHosts, "", httpapi.Straight(telemetry.AdminHandler(a.registry, checks)))
+	server := httpapi.NewServer(handler, a.log)
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(server, operatorLedger().Listener(admin)) })
 	group.Go(func() error { return a.runGauges(working) })

@@ -74,6 +74,13 @@ type Suppliers interface {
 	RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (string, error)
 }
 
+// Sessions are those of browsers, each known by a text.
+type Sessions interface {
+	OpenConsole(ctx context.Context, text string, ttl time.Duration) error
+	InConsole(ctx context.Context, text string) (bool, error)
+	ClosePortal(ctx context.Context, text string) error
+}
+
 // Rates are the rate card.
 type Rates interface {
 	List(ctx context.Context) ([]estimates.Service, error)
@@ -112,6 +119,7 @@ type Deps struct {
 	Requests   Requests
 	Deliveries Deliveries
 	Suppliers  Suppliers
+	Sessions   Sessions
 	Trackers   Trackers
 	Scores     Scores
 	Settings   Settings
@@ -151,5 +159,5 @@ func New(deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{deps: deps, site: site, cache: newCache(time.Now), guesses: newGuesses()}, nil
+	return &Service{deps: deps, site: site, cache: newCache(time.Now), guesses: guesses{of: map[string]*guesser{}}}, nil
 }

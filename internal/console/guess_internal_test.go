@@ -14,7 +14,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 const rightToken = "an operator's token"
@@ -22,6 +25,7 @@ const rightToken = "an operator's token"
 // guarded is an engine with the console's sign-in and one action.
 type guarded struct {
 	*gin.Engine
+	*Service
 	log *bytes.Buffer
 }
 
@@ -32,6 +36,7 @@ func newGuarded(t *testing.T) guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.Service = s
 	g.Engine = httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
 	g.POST("/console/token", s.Act(s.EnterToken))
 	g.POST("/console/sign-out", s.Act(s.SignOut))
@@ -45,7 +50,9 @@ func (g guarded) post(path, token, cookie string, headers ...string) *httptest.R
 	r.Header.Set("X-Page-Request", "1")
 	r.Header.Set("Cookie", cookie)
 	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+		if r.Header.Del(headers[i]); headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
 	}
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, r)
@@ -79,34 +86,66 @@ func TestGuess_of_the_operator_token_is_looked_at_once_a_second_and_logged(t *te
 	})
 }
 
-func TestGuesses_at_once_are_refused_unseen_and_the_session_of_who_is_in_goes_on(t *testing.T) {
+func TestGuesses_of_one_address_are_refused_unseen_and_hold_up_no_other_address(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuarded(t)
-		in := cookieOf(g.post("/console/token", rightToken, ""))
-		g.post("/console/token", "wrong", "")
+		try := func(address, token string) int {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/act", nil)
+			r.RemoteAddr = address + ":1234"
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			g.ServeHTTP(w, r)
+			return w.Code
+		}
+		try("192.0.2.1", "wrong")
 		var group sync.WaitGroup
 		var mu sync.Mutex
 		codes := map[int]int{}
 		for range mostGuessing + 20 {
 			group.Go(func() {
-				r := httptest.NewRequest(http.MethodPost, "/act", nil).WithContext(t.Context())
-				r.Header.Set("Authorization", "Bearer wrong")
-				w := httptest.NewRecorder()
-				g.ServeHTTP(w, r)
+				code := try("192.0.2.1", "wrong")
 				mu.Lock()
 				defer mu.Unlock()
-				codes[w.Code]++
+				codes[code]++
 			})
 		}
-		if code := g.post("/act", "", in).Code; code != http.StatusNoContent {
-			t.Errorf("the operator's session waits for the guesses: %d", code)
+		synctest.Wait()
+		begun := time.Now()
+		if code := try("192.0.2.2", rightToken); code != http.StatusNoContent || time.Since(begun) > 0 {
+			t.Errorf("the operator's own address: %d after %v", code, time.Since(begun))
 		}
 		group.Wait()
 		if codes[http.StatusUnauthorized] != mostGuessing || codes[http.StatusTooManyRequests] != 20 {
 			t.Errorf("answers %v", codes)
 		}
+		time.Sleep(guessPause)
+		synctest.Wait()
+		if len(g.guesses.of) != 0 {
+			t.Errorf("%d addresses are remembered", len(g.guesses.of))
+		}
 	})
+}
+
+// A page of another site once had tokens tried by its visitors' browsers.
+func TestGuess_that_the_page_has_not_sent_is_not_looked_at(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	for name, headers := range map[string][]string{
+		"a form":              {"X-Page-Request", ""},
+		"another site":        {"Sec-Fetch-Site", "cross-site"},
+		"a neighbour":         {"Sec-Fetch-Site", "same-site"},
+		"another site's form": {"X-Page-Request", "", "Sec-Fetch-Site", "cross-site"},
+	} {
+		for _, token := range []string{"wrong", rightToken} {
+			if code := g.post("/console/token", token, "", headers...).Code; code != http.StatusForbidden {
+				t.Errorf("%s: %d", name, code)
+			}
+		}
+	}
+	if g.log.Len() > 0 {
+		t.Errorf("a token was tried: %s", g.log)
+	}
 }
 
 func cookieOf(w *httptest.ResponseRecorder) string {
@@ -116,24 +155,42 @@ func cookieOf(w *httptest.ResponseRecorder) string {
 	return ""
 }
 
-func TestConsoleSession_ends_after_twelve_hours_or_with_sign_out(t *testing.T) {
+func TestConsoleSession_ends_after_twelve_hours_or_by_sign_out_on_every_replica(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGuarded(t)
-		in := cookieOf(g.post("/console/token", rightToken, ""))
-		time.Sleep(12*time.Hour - time.Second)
-		if code := g.post("/act", "", in).Code; code != http.StatusNoContent {
-			t.Errorf("within 12 hours: %d", code)
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		now := time.Now()
+		sessions, err := supplierauth.New(supplierauth.Deps{DB: db, Now: func() time.Time { return now }, Local: time.Now,
+			Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
-		forged := strings.Replace(in, "=", "=9", 1) // a later end
-		for _, cookie := range []string{in, forged, "", "supplyhub_operator=1.x"} {
-			if code := g.post("/act", "", cookie).Code; code != http.StatusUnauthorized {
-				t.Errorf("%q: %d", cookie, code)
+		t.Cleanup(sessions.Close)
+		one, two := newGuarded(t), newGuarded(t)
+		one.deps.Sessions, two.deps.Sessions = sessions, sessions
+		status := func(g guarded, cookie string, want int) {
+			t.Helper()
+			if code := g.post("/act", "", cookie).Code; code != want {
+				t.Errorf("%q: %d, want %d", cookie, code, want)
 			}
 		}
-		if out := g.post("/console/sign-out", "", in); out.Result().Cookies()[0].MaxAge >= 0 {
+		in, again := cookieOf(one.post("/console/token", rightToken, "")), cookieOf(one.post("/console/token", rightToken, ""))
+		for _, g := range []guarded{one, two} {
+			status(g, in, http.StatusNoContent)
+			for _, cookie := range []string{in + "x", "", "supplyhub_operator=", "supplyhub_operator=1.x"} {
+				status(g, cookie, http.StatusUnauthorized)
+			}
+		}
+		if out := one.post("/console/sign-out", "", in); out.Result().Cookies()[0].MaxAge >= 0 {
 			t.Errorf("sign-out keeps the cookie: %v", out.Header())
 		}
+		status(one, in, http.StatusUnauthorized) // a copy
+		status(two, in, http.StatusUnauthorized)
+		now = now.Add(operatorHours - time.Second)
+		status(two, again, http.StatusNoContent)
+		rotated := newGuarded(t)
+		rotated.deps.Sessions, rotated.deps.Token = sessions, "another operator's token"
+		status(rotated, again, http.StatusUnauthorized)
+		now = now.Add(time.Second)
+		status(two, again, http.StatusUnauthorized)
 	})
 }

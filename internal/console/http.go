@@ -104,7 +104,11 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 
 // frame returns what every page has around its data.
 func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
-	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), NoSession: !s.signedIn(c),
+	in, err := s.signedIn(c)
+	if err != nil {
+		_ = c.Error(err) // the page does without
+	}
+	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), NoSession: !in,
 		Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.EscapedPath()}}
 }
 

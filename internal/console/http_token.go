@@ -3,11 +3,11 @@ package console
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -20,42 +20,69 @@ import (
 const (
 	operatorCookie = "supplyhub_operator" // for the browser's session
 	operatorHours  = 12 * time.Hour       // and no longer
-	guessPause     = time.Second          // after a wrong token, for all callers
-	mostGuessing   = 16                   // callers that wait for their turn
+	guessPause     = time.Second          // of an address that tried a wrong token
+	mostGuessing   = 16                   // calls of an address that wait for their turn
 )
 
-// guesses lets one caller at a time try a token. After a wrong one the next waits: of many that are sent at once, one a
-// second is looked at. The cookie of who has signed in is not tried here.
+// guesses lets one call of an address at a time try a token. After a wrong one the address's next waits: of many that
+// it sends at once, one a second is looked at, and those of other addresses are not held up.
 type guesses struct {
-	turn    chan struct{}
-	waiting chan struct{}
+	mu sync.Mutex
+	of map[string]*guesser // addresses that try, or have tried a wrong one within a second
 }
 
-func newGuesses() guesses {
-	return guesses{turn: make(chan struct{}, 1), waiting: make(chan struct{}, mostGuessing)}
+// guesser is an address that tries tokens.
+type guesser struct {
+	turn  chan struct{}
+	calls int // that have the turn, or wait
 }
 
-// try reports whether the token is the right one. Errors: errs.Exhausted when too many wait.
-func (g guesses) try(ctx context.Context, token, right string) (ok bool, err error) {
-	select {
-	case g.waiting <- struct{}{}:
-		defer func() { <-g.waiting }()
-	default:
+// try reports whether the token is the right one. Errors: errs.Exhausted when too many of the address wait.
+func (g *guesses) try(ctx context.Context, address, token, right string) (ok bool, err error) {
+	from := g.enter(address)
+	if from == nil {
 		e := errs.New(errs.Exhausted, "Too many operator tokens are tried at the moment. Try again.")
 		e.RetryAfter = guessPause
 		return false, e
 	}
 	select {
-	case g.turn <- struct{}{}:
+	case from.turn <- struct{}{}:
 	case <-ctx.Done():
+		g.leave(address, from)
 		return false, ctx.Err()
 	}
+	end := func() { <-from.turn; g.leave(address, from) }
 	if ok = same(token, right); ok {
-		<-g.turn
+		end()
 		return true, nil
 	}
-	time.AfterFunc(guessPause, func() { <-g.turn })
+	time.AfterFunc(guessPause, end)
 	return false, nil
+}
+
+// enter returns the address's guesser; nil when too many of its calls wait.
+func (g *guesses) enter(address string) *guesser {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	from := g.of[address]
+	if from == nil {
+		from = &guesser{turn: make(chan struct{}, 1)}
+		g.of[address] = from
+	}
+	if from.calls > mostGuessing {
+		return nil
+	}
+	from.calls++
+	return from
+}
+
+// leave forgets an address when none of its calls is left.
+func (g *guesses) leave(address string, from *guesser) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if from.calls--; from.calls == 0 {
+		delete(g.of, address)
+	}
 }
 
 // same reports whether the texts are equal, in a time that does not depend on the texts.
@@ -66,31 +93,30 @@ func same(a, b string) bool {
 
 // rightToken tries a token, and warns of a wrong one.
 func (s *Service) rightToken(c *gin.Context, token string) (bool, error) {
-	ok, err := s.guesses.try(c.Request.Context(), token, s.deps.Token)
+	ok, err := s.guesses.try(c.Request.Context(), c.ClientIP(), token, s.deps.Token)
 	if err == nil && !ok {
 		s.deps.Log.WarnContext(c.Request.Context(), "a wrong operator token was tried", "client", c.ClientIP())
 	}
 	return ok, err
 }
 
-// session returns what a browser keeps instead of the token until the given second. Another token ends it, on every
-// replica.
-func (s *Service) session(until int64) string {
-	end := strconv.FormatInt(until, 10)
-	mac := hmac.New(sha256.New, []byte(s.deps.Token))
-	mac.Write([]byte("supplyhub console session until " + end))
-	return end + "." + hex.EncodeToString(mac.Sum(nil))
+// session returns the text by which a browser's session is known; empty for none. Another OPERATOR_TOKEN ends it, on
+// every replica.
+func (s *Service) session(c *gin.Context) string {
+	cookie, err := c.Cookie(operatorCookie)
+	if err != nil || cookie == "" || s.deps.Token == "" {
+		return ""
+	}
+	return cookie + " " + s.deps.Token
 }
 
 // signedIn reports whether the browser has a session that has not ended.
-func (s *Service) signedIn(c *gin.Context) bool {
-	cookie, err := c.Cookie(operatorCookie)
-	if err != nil || s.deps.Token == "" {
-		return false
+func (s *Service) signedIn(c *gin.Context) (bool, error) {
+	session := s.session(c)
+	if session == "" {
+		return false, nil
 	}
-	end, _, _ := strings.Cut(cookie, ".")
-	until, err := strconv.ParseInt(end, 10, 64)
-	return err == nil && same(cookie, s.session(until)) && s.deps.Now().Unix() < until
+	return s.deps.Sessions.InConsole(c.Request.Context(), session)
 }
 
 // Operator is the middleware of actions: 403 when they are off, 401 with the dialog that asks for the token without it.
@@ -112,7 +138,12 @@ func (s *Service) Operator(c *gin.Context) {
 		logctx.KnownBy(ctx, "operator token")
 		return
 	}
-	if !s.signedIn(c) {
+	in, err := s.signedIn(c)
+	if err != nil {
+		s.answer(c, err, "")
+		return
+	}
+	if !in {
 		s.askToken(c)
 		return
 	}
@@ -130,12 +161,14 @@ func (s *Service) askToken(c *gin.Context) {
 	s.answer(c, errs.New(errs.Unauthenticated, "Enter the operator token to act."), dialog)
 }
 
-// EnterToken handles POST /console/token.
+// EnterToken handles POST /console/token. A token is tried only when the page itself has sent it.
 func (s *Service) EnterToken(c *gin.Context) error {
 	if s.deps.Token == "" {
 		return errs.New(errs.Forbidden, "Actions are off: OPERATOR_TOKEN is not set.")
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, formBytes)
+	if err := web.SameOrigin(c.Request); err != nil {
+		return err
+	}
 	ok, err := s.rightToken(c, strings.TrimSpace(c.PostForm("operator_token")))
 	if err != nil {
 		return err
@@ -143,22 +176,28 @@ func (s *Service) EnterToken(c *gin.Context) error {
 	if !ok {
 		return errs.New(errs.Unauthenticated, "This is not the operator token.")
 	}
-	if err := web.SameOrigin(c.Request); err != nil {
+	ctx, cookie := c.Request.Context(), rand.Text()
+	logctx.KnownBy(ctx, "operator token")
+	if err := s.deps.Sessions.OpenConsole(ctx, cookie+" "+s.deps.Token, operatorHours); err != nil {
 		return err
 	}
-	logctx.KnownBy(c.Request.Context(), "operator token")
-	setCookie(c, s.session(s.deps.Now().Add(operatorHours).Unix()), 0)
+	setCookie(c, cookie, 0)
 	s.site.Answer(c, http.StatusOK, web.Outcome{
 		Message: s.site.Text(c, "You can act now, for 12 hours or until you sign out or close the browser.")})
 	return nil
 }
 
-// SignOut handles POST /console/sign-out.
+// SignOut handles POST /console/sign-out. The session ends, for a copied cookie too.
 func (s *Service) SignOut(c *gin.Context) error {
 	if err := web.SameOrigin(c.Request); err != nil {
 		return err
 	}
 	logctx.KnownBy(c.Request.Context(), "console session")
+	if session := s.session(c); session != "" {
+		if err := s.deps.Sessions.ClosePortal(c.Request.Context(), session); err != nil {
+			return err
+		}
+	}
 	setCookie(c, "", -1)
 	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})
 	return nil

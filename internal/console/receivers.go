@@ -110,7 +110,7 @@ func (s *views) describe(ctx context.Context, list []receiver) error {
 	suppliers, err := s.deps.Suppliers.SuppliersOf(ctx, ids)
 	for _, supplier := range suppliers {
 		i := slices.Index(ids, supplier.ID)
-		list[i].Supplier, list[i].URL = supplier.Name, supplier.WebhookURL
+		list[i].Supplier, list[i].URL = supplier.Name, supplier.ShownURL()
 	}
 	if err != nil {
 		return err

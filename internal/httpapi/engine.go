@@ -50,7 +50,7 @@ func NewEngine(cfg EngineConfig) *gin.Engine {
 	if cfg.HTTPS {
 		engine.Use(func(c *gin.Context) { c.Header("Strict-Transport-Security", "max-age=31536000") })
 	}
-	engine.Use(o.observe, o.recoverPanic, cmp.Or(cfg.Ledger, NewLedger(ample, ample)).middleware)
+	engine.Use(o.observe, o.recoverPanic, cmp.Or(cfg.Ledger, NewLedger(ample, ample)).middleware, straight)
 	engine.NoRoute(Handle(NotFound))
 	engine.NoMethod(MethodNotAllowed)
 	return engine

@@ -121,7 +121,7 @@ func (r requestRow) record() (Record, error) {
 // instant returns a stored time.
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// anySize reports that every record fits: few are held at once.
+// anySize reports whether a record of any size fits: where one is read at a time it does.
 func anySize(int64) bool { return true }
 
 // find reads one request of the supplier; errs.NotFound when the supplier has no such request. It gives up, with the

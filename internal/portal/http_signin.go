@@ -2,7 +2,6 @@ package portal
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +34,7 @@ func (s *Service) SignIn(c *gin.Context) error {
 		c.Status(http.StatusNoContent)
 		return nil
 	}
+	c.Header("Referrer-Policy", "no-referrer") // the address has the token
 	token := c.Query("token")
 	replaces, err := s.replacesAnother(c, token)
 	if err != nil {
@@ -42,7 +42,6 @@ func (s *Service) SignIn(c *gin.Context) error {
 	}
 	if replaces || !byPerson(c.Request) {
 		logctx.Unchanged(c.Request.Context())
-		c.Header("Referrer-Policy", "no-referrer")
 		return s.site.Render(c, http.StatusOK, "confirm", web.Page{Data: confirmation{token, replaces}})
 	}
 	err = s.open(c, token)
@@ -55,7 +54,6 @@ func (s *Service) SignIn(c *gin.Context) error {
 	// A strict cookie does not follow a redirect that another site's link began: the page itself goes on then.
 	if site := c.GetHeader("Sec-Fetch-Site"); site == "" || site == "none" || site == "same-origin" {
 		c.Header("Cache-Control", "no-store")
-		c.Header("Referrer-Policy", "no-referrer")
 		c.Redirect(http.StatusSeeOther, Base)
 		return nil
 	}
@@ -68,10 +66,11 @@ type confirmation struct {
 	Another bool // the browser has a session of another supplier
 }
 
-// ConfirmSignIn handles the button of that page.
+// ConfirmSignIn handles the button of that page, with and without its script.
 func (s *Service) ConfirmSignIn(c *gin.Context) error {
-	if err := web.SameOrigin(c.Request); err != nil {
-		return err
+	byScript := web.SameOrigin(c.Request)
+	if site := c.GetHeader("Sec-Fetch-Site"); byScript != nil && site != "" && site != "same-origin" {
+		return byScript
 	}
 	if err := httpapi.ReadForm(c, formBytes); err != nil {
 		return err
@@ -79,7 +78,12 @@ func (s *Service) ConfirmSignIn(c *gin.Context) error {
 	if err := s.open(c, c.PostForm("token")); err != nil {
 		return err
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed in"), Address: Base})
+	if byScript == nil {
+		s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed in"), Address: Base})
+		return nil
+	}
+	c.Header("Cache-Control", "no-store")
+	c.Redirect(http.StatusSeeOther, Base)
 	return nil
 }
 
@@ -107,21 +111,10 @@ func (s *Service) replacesAnother(c *gin.Context, link string) (bool, error) {
 	return owner != "" && owner != whose, err
 }
 
-// byPerson reports whether the call is a person's visit and no preview: browsers say what they load a thing as, on
-// https and on this machine; the programs that unfold links have names.
+// byPerson reports whether a browser says that the call is its own navigation to a page. Previews and scanners of links
+// do not say so, and neither do old browsers: they get a button.
 func byPerson(r *http.Request) bool {
-	if as := r.Header.Get("Sec-Fetch-Dest"); as != "" && as != "document" {
-		return false
-	}
-	agent := strings.ToLower(r.UserAgent())
-	return !slices.ContainsFunc(unfolders(), func(name string) bool { return strings.Contains(agent, name) })
-}
-
-// unfolders are parts of the names of programs that fetch links before a person does.
-func unfolders() []string {
-	return []string{"bot", "crawler", "spider", "preview", "slack", "facebookexternalhit", "whatsapp", "skype", "embedly",
-		"google-pagerenderer", "google-safety", "microsoft office", "ms-office", "safelinks", "barracuda", "mimecast",
-		"proofpoint", "urlscan"}
+	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // SignOut ends the session.

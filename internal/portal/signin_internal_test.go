@@ -72,14 +72,17 @@ func TestPortalLink_survives_who_looks_at_it_before_its_reader(t *testing.T) {
 	l := links{"acme": true}
 	door := newDoor(t, l)
 	for name, headers := range map[string][]string{
-		"Slack":      {"User-Agent", "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"},
-		"Teams":      {"User-Agent", "Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5"},
-		"Facebook":   {"User-Agent", "facebookexternalhit/1.1"},
-		"WhatsApp":   {"User-Agent", "WhatsApp/2.23.20.0"},
-		"an image":   {"User-Agent", firefox, "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "cross-site"},
-		"a script":   {"User-Agent", firefox, "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "cross-site"},
-		"a frame":    {"User-Agent", firefox, "Sec-Fetch-Dest", "iframe"},
-		"a prefetch": {"User-Agent", firefox, "Sec-Fetch-Dest", "document", "Sec-Purpose", "prefetch;prerender"},
+		"Slack":                         {"User-Agent", "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"},
+		"Teams":                         {"User-Agent", "Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5"},
+		"Facebook":                      {"User-Agent", "facebookexternalhit/1.1"},
+		"WhatsApp":                      {"User-Agent", "WhatsApp/2.23.20.0"},
+		"an image":                      {"User-Agent", firefox, "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "cross-site"},
+		"a script":                      {"User-Agent", firefox, "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "cross-site"},
+		"a frame":                       {"User-Agent", firefox, "Sec-Fetch-Dest", "iframe"},
+		"a prefetch":                    {"User-Agent", firefox, "Sec-Fetch-Dest", "document", "Sec-Purpose", "prefetch;prerender"},
+		"a program with another's name": {"User-Agent", firefox},
+		"a program":                     nil,
+		"a fetch of a document":         {"User-Agent", firefox, "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode", "cors"},
 	} {
 		w := follow(door, http.MethodGet, "acme", headers...)
 		if !l["acme"] || len(w.Result().Cookies()) > 0 || w.Code >= 300 {
@@ -88,19 +91,24 @@ func TestPortalLink_survives_who_looks_at_it_before_its_reader(t *testing.T) {
 		if w.Code == http.StatusOK && !strings.Contains(w.Body.String(), `<form method="post" action="/portal/sign-in"`) {
 			t.Errorf("%s sees no button: %s", name, w.Body)
 		}
+		if policy := w.Header().Get("Referrer-Policy"); w.Code == http.StatusOK && policy != "no-referrer" {
+			t.Errorf("%s: the page whose address is a secret has the policy %q", name, policy)
+		}
 	}
-	if w := follow(door, http.MethodPost, "acme"); w.Code != http.StatusForbidden || !l["acme"] {
-		t.Errorf("another site's form signs in: %d", w.Code)
+	for _, site := range []string{"cross-site", "same-site", "none"} {
+		if w := follow(door, http.MethodPost, "acme", "Sec-Fetch-Site", site); w.Code != http.StatusForbidden || !l["acme"] {
+			t.Errorf("a form from %s signs in: %d", site, w.Code)
+		}
 	}
 	for name, open := range map[string]func() *httptest.ResponseRecorder{
 		"a browser": func() *httptest.ResponseRecorder {
 			return follow(door, http.MethodGet, "acme", "User-Agent", firefox, "Sec-Fetch-Dest", "document",
-				"Sec-Fetch-Site", "cross-site")
+				"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Site", "cross-site")
 		},
-		"a browser on plain HTTP": func() *httptest.ResponseRecorder {
-			return follow(door, http.MethodGet, "acme", "User-Agent", firefox)
+		"the button without a script": func() *httptest.ResponseRecorder {
+			return follow(door, http.MethodPost, "acme", "Sec-Fetch-Site", "same-origin")
 		},
-		"a program": func() *httptest.ResponseRecorder { return follow(door, http.MethodGet, "acme") },
+		"the button of an old browser": func() *httptest.ResponseRecorder { return follow(door, http.MethodPost, "acme") },
 		"the button": func() *httptest.ResponseRecorder {
 			return follow(door, http.MethodPost, "acme", "X-Page-Request", "1", "Sec-Fetch-Site", "same-origin")
 		},
@@ -117,13 +125,14 @@ func TestPortalLink_of_another_supplier_asks_before_it_replaces_a_session(t *tes
 	l := links{"acme": true, "attacker": true}
 	door := newDoor(t, l)
 	var cookies []string
-	for _, c := range follow(door, http.MethodGet, "acme").Result().Cookies() {
+	for _, c := range follow(door, http.MethodGet, "acme", "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode",
+		"navigate").Result().Cookies() {
 		if c.SameSite == http.SameSiteLaxMode { // the only one that comes along from another site
 			cookies = append(cookies, c.Name+"="+c.Value)
 		}
 	}
-	fromMail := []string{"Cookie", strings.Join(cookies, "; "), "Sec-Fetch-Dest", "document", "Sec-Fetch-Site",
-		"cross-site"}
+	fromMail := []string{"Cookie", strings.Join(cookies, "; "), "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode",
+		"navigate", "Sec-Fetch-Site", "cross-site"}
 	w := follow(door, http.MethodGet, "attacker", fromMail...)
 	if !l["attacker"] || len(w.Result().Cookies()) > 0 || !strings.Contains(w.Body.String(), "another supplier") {
 		t.Fatalf("the session is replaced unasked: %d %s", w.Code, w.Body)

@@ -116,7 +116,25 @@ func (s *Service) PortalPrincipal(ctx context.Context, token string) (caller.Pri
 	return p, s.limiter.allow(p.SupplierID)
 }
 
-// ClosePortal ends a session; one that is none is fine.
+// OpenConsole begins a session of the operator's console, known by a text that the caller made.
+func (s *Service) OpenConsole(ctx context.Context, text string, ttl time.Duration) error {
+	now := s.now()
+	if err := s.store.insertPortalSession(ctx, portalHash(text), "", now, now.Add(ttl)); err != nil {
+		return fmt.Errorf("open console session: %w", err)
+	}
+	return nil
+}
+
+// InConsole reports whether the text is that of a live session of the console.
+func (s *Service) InConsole(ctx context.Context, text string) (bool, error) {
+	found, err := s.store.consoleSession(ctx, portalHash(text), s.now())
+	if err != nil {
+		return false, fmt.Errorf("find console session: %w", err)
+	}
+	return found, nil
+}
+
+// ClosePortal ends a session, of the console too; one that is none is fine.
 func (s *Service) ClosePortal(ctx context.Context, token string) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()

@@ -41,11 +41,18 @@ func (s store) usePortalLink(ctx context.Context, hash []byte, now time.Time) (u
 	return used, secure, err
 }
 
-// insertPortalSession stores a browser session.
+// insertPortalSession stores a browser session; without a supplier it is one of the console.
 func (s store) insertPortalSession(ctx context.Context, hash []byte, supplierID string, now, expires time.Time) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO portal_sessions (supplier_id, hash, created_at, expires_at)
-		VALUES ($1, $2, $3, $4)`, supplierID, hash, now.UnixMicro(), expires.UnixMicro())
+		VALUES (nullif(CAST($1 AS text), ''), $2, $3, $4)`, supplierID, hash, now.UnixMicro(), expires.UnixMicro())
 	return err
+}
+
+// consoleSession reports whether there is a live session of the console with the hash.
+func (s store) consoleSession(ctx context.Context, hash []byte, now time.Time) (found bool, err error) {
+	var expires int64
+	return database.One(ctx, s.db.ReaderSQL(ctx), `SELECT expires_at FROM portal_sessions
+		WHERE hash = $1 AND expires_at > $2 AND supplier_id IS NULL`, []any{hash, now.UnixMicro()}, &expires)
 }
 
 // deletePortalSession ends one browser session; the others of the supplier stay.

@@ -76,9 +76,26 @@ func (s Supplier) MarshalJSON() ([]byte, error) {
 		CreatedAt  time.Time `json:"created_at"`
 		UpdatedAt  time.Time `json:"updated_at"`
 	}{
-		s.ID, s.Name, s.WebhookURL, s.AccessTTL.String(), s.RefreshTTL.String(), slices.Concat([]string{}, s.Scopes),
+		s.ID, s.Name, s.ShownURL(), s.AccessTTL.String(), s.RefreshTTL.String(), slices.Concat([]string{}, s.Scopes),
 		s.ReceiverConcurrency, s.Active, s.CreatedAt, s.UpdatedAt,
 	})
+}
+
+// ShownURL returns the address of its receiver without the values of a query, which may be keys.
+func (s Supplier) ShownURL() string {
+	before, query, found := strings.Cut(s.WebhookURL, "?")
+	if !found {
+		return s.WebhookURL
+	}
+	parts := strings.Split(query, "&")
+	for i, part := range parts {
+		if name, _, given := strings.Cut(part, "="); given {
+			parts[i] = name + "=…"
+		} else {
+			parts[i] = "…"
+		}
+	}
+	return before + "?" + strings.Join(parts, "&")
 }
 
 // NewSupplier is what the operator decides about a supplier to be made.

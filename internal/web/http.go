@@ -69,7 +69,9 @@ func (s *Site) asset(c *gin.Context) error {
 func secure(c *gin.Context) {
 	c.Header("Content-Security-Policy", policy)
 	c.Header("X-Content-Type-Options", "nosniff")
-	c.Header("Referrer-Policy", "same-origin")
+	if c.Writer.Header().Get("Referrer-Policy") == "" { // a page whose address is a secret has its own
+		c.Header("Referrer-Policy", "same-origin")
+	}
 	c.Header("Cross-Origin-Opener-Policy", "same-origin")
 	c.Header("Cross-Origin-Resource-Policy", "same-origin")
 }

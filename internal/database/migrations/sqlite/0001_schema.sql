@@ -85,10 +85,10 @@ CREATE TABLE portal_links (
 -- Which links has this supplier?
 CREATE INDEX portal_links_supplier ON portal_links (supplier_id);
 
--- Browser sessions of suppliers. One that ended is deleted.
+-- Browser sessions of suppliers, and of operators in the console. One that ended is deleted.
 CREATE TABLE portal_sessions (
     hash                 blob PRIMARY KEY,             -- SHA-256 of what the browser has
-    supplier_id          text NOT NULL REFERENCES suppliers (id),
+    supplier_id          text REFERENCES suppliers (id), -- null: of the console
     created_at           integer NOT NULL,
     expires_at           integer NOT NULL
 );
