@@ -276,7 +276,7 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		good := tracked("A", 1, "2026-11-20", nil, nil)
 		for text, wants := range map[string][]string{
 			"{\"imei\":0,\"dt_carga\":\"2026-11-20\"}": {"Line 2", "imei"},
-			"{\"imei\":-5,\"data_de_ping\":\"2026-11-21\",\"dt_carga\":\"2026-11-20\",\"x\":1}": {"Line 2", "imei",
+			"{\"imei\":-5,\"data_de_ping\":\"2026-11-31\",\"dt_carga\":\"2026-11-20\",\"x\":1}": {"Line 2", "imei",
 				"data_de_ping", "x"},
 			"{\"imei\":\"1\",\"dt_carga\":\"2026-02-30\",\"hora_de_ping\":\"24:00:00\"}": {"Line 2", "imei", "dt_carga",
 				"hora_de_ping"},
