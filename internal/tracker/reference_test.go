@@ -44,7 +44,12 @@ type fleet struct {
 
 func newService(tb testing.TB, db *database.DB) *tracker.Service {
 	tb.Helper()
-	s, err := tracker.New(tracker.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Serving: true})
+	return newServiceWith(tb, db, slog.New(slog.DiscardHandler))
+}
+
+func newServiceWith(tb testing.TB, db *database.DB, log *slog.Logger) *tracker.Service {
+	tb.Helper()
+	s, err := tracker.New(tracker.Deps{DB: db, Log: log, Now: time.Now, Serving: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
