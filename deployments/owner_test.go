@@ -54,7 +54,7 @@ func scripts(t *testing.T, address string, files ...string) {
 	}
 	cmd := exec.CommandContext(t.Context(), "psql", args...)
 	cmd.Env = append(os.Environ(), "RETENTION_DAYS=30")
-	for _, role := range []string{"OWNER", "API", "WORKER"} {
+	for _, role := range []string{"OWNER", "API", "WORKER", "TRACKER"} {
 		cmd.Env = append(cmd.Env, "POSTGRES_"+role+"_PASSWORD=p'"+role)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -95,7 +95,7 @@ func TestCompose_has_an_owner_that_makes_all_and_is_no_superuser(t *testing.T) {
 			t.Errorf("the owner: %s: %v", statement, err)
 		}
 	}
-	for _, role := range []string{"supplyhub_api", "supplyhub_worker"} {
+	for _, role := range []string{"supplyhub_api", "supplyhub_worker", "supplyhub_tracker"} {
 		var login, temporary, member bool
 		err := conn.QueryRow(t.Context(), `SELECT rolcanlogin, has_database_privilege(oid, current_database(), 'TEMPORARY'),
 			pg_has_role(oid, 'supplyhub', 'MEMBER') FROM pg_roles WHERE rolname = $1`, role).Scan(&login, &temporary, &member)

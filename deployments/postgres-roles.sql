@@ -1,10 +1,12 @@
 -- The rights that each binary needs and no more. Run it as the schema's owner after `api migrate`, and again after
 -- every upgrade:
 --   psql "$OWNER_URL" -v ON_ERROR_STOP=1 -f deployments/postgres-roles.sql
--- then give the two roles passwords (\password supplyhub_api) and put their addresses into DATABASE_URL. The commands of
+-- then give the three roles passwords (\password supplyhub_api) and put their addresses into DATABASE_URL, that of
+-- supplyhub_tracker into the api's and the commands' TRACKER_DATABASE_URL. The commands of
 -- bin/api (migrate, supplier, tracker, retention …) are run as the owner.
 -- It works in the schema that the owner's tables are in (the first of its search_path). An owner who may not create roles
--- lets an admin create the two first: CREATE ROLE supplyhub_api LOGIN; CREATE ROLE supplyhub_worker LOGIN; before PostgreSQL 16
+-- lets an admin create the three first: CREATE ROLE supplyhub_api LOGIN; CREATE ROLE supplyhub_worker LOGIN; CREATE ROLE
+-- supplyhub_tracker LOGIN; before PostgreSQL 16
 -- that is the better way, as who may create roles there may give itself those that run programs on the server.
 DO $$
 DECLARE
@@ -24,6 +26,19 @@ BEGIN
   -- Nothing makes temporary tables; who could might put one in the place of the schema's own. Where the schema's owner is not the
   -- database's, an admin runs this line.
   EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, supplyhub_api, supplyhub_worker', current_database());
+END $$;
+
+-- The login that reads views of tracker clients which other roles own, as a view runs the code of who made it. It has nothing
+-- of its own; the owner of such a view grants it: GRANT USAGE ON SCHEMA theirs TO supplyhub_tracker; GRANT SELECT ON
+-- theirs.view TO supplyhub_tracker;
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'supplyhub_tracker') THEN
+    BEGIN
+      CREATE ROLE supplyhub_tracker LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE;
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    END;
+  END IF;
 END $$;
 
 -- The settings that the processes ask for when they connect, for connections through a pooler, which does not carry

@@ -91,6 +91,7 @@ func trackerSwitch(
 
 func trackerLoad() *cobra.Command {
 	var client string
+	var replace bool
 	cmd := &cobra.Command{Use: "load FILE", Short: "load records from NDJSON or CSV, all or none; - reads standard input",
 		Args: cobra.ExactArgs(1), Long: loadHelp(),
 		Example: "  api tracker load records.ndjson --client Fleet\n" +
@@ -110,9 +111,14 @@ func trackerLoad() *cobra.Command {
 		}
 		p := newProgress(cmd)
 		defer p.end()
-		return a.Trackers.Load(ctx, id, file, func(lines int64) { p.show("lines", lines) })
+		loaded, err := a.Trackers.Load(ctx, id, file, replace, func(lines int64) { p.show("lines", lines) })
+		for _, warning := range loaded.Warnings {
+			cmd.PrintErrln("warning: " + warning)
+		}
+		return loaded, err
 	})
 	cmd.Flags().StringVar(&client, "client", "", "the client whose records these are, by id or name")
+	cmd.Flags().BoolVar(&replace, "replace", false, "take the place of the client's records of the file's load dates")
 	completingFlag(cmd, "client", clientIDs)
 	return required(cmd, "client")
 }
@@ -125,9 +131,11 @@ func loadHelp() string {
 	text.WriteString(`Loads records, all or none, into the built-in store, and makes and grants the client's view when it
 has none.
 
-The file is NDJSON, one object a line, when it begins with {; else CSV with a header. Every field may be absent or null
-(in CSV: empty) but imei and dt_carga, the day of the load. A day is no date-time. data_de_ping must not be after
-dt_carga.
+The file is NDJSON, one object a line, when it begins with {; else CSV with a header, in UTF-8, UTF-16 or Windows-1252.
+Every field may be absent or null (in CSV: empty, \N or NULL) but imei and dt_carga, the day of the load.
+CSV is separated by commas, semicolons or tabs. With semicolons or tabs it is as spreadsheets in Brazil write it: numbers
+may have a decimal comma, days may be DD/MM/YYYY with a time behind, booleans VERDADEIRO and FALSO.
+Records of a load date that was loaded before are kept, unless --replace is given.
 The first 100 bad lines are named with everything that is wrong with them.
 `)
 	byFormat := map[string][]string{}

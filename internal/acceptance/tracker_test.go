@@ -276,7 +276,7 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		good := tracked("A", 1, "2026-11-20", nil, nil)
 		for text, wants := range map[string][]string{
 			"{\"imei\":0,\"dt_carga\":\"2026-11-20\"}": {"Line 2", "imei"},
-			"{\"imei\":-5,\"data_de_ping\":\"2026-11-21\",\"dt_carga\":\"2026-11-20\",\"x\":1}": {"Line 2", "imei",
+			"{\"imei\":-5,\"data_de_ping\":\"2026-11-31\",\"dt_carga\":\"2026-11-20\",\"x\":1}": {"Line 2", "imei",
 				"data_de_ping", "x"},
 			"{\"imei\":\"1\",\"dt_carga\":\"2026-02-30\",\"hora_de_ping\":\"24:00:00\"}": {"Line 2", "imei", "dt_carga",
 				"hora_de_ping"},
@@ -395,6 +395,77 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
+	rule(t, "ids of a view may be null and repeat: each row is shown once, and the snapshot's record is the latest",
+		func(t *testing.T) {
+			c := newTrackerClient(t, h, "--views", viewOf(t, h, "repeated", map[string]string{"dispositivo": "'A'", "id": "CAST(NULL AS integer)"},
+				map[string]string{"dispositivo": "'B'", "id": "CAST(NULL AS integer)"}, map[string]string{"dispositivo": "'C'", "id": "7"},
+				map[string]string{"dispositivo": "'D'", "id": "7", "hora_de_ping": "'09:00:00'"}))
+			seen := ""
+			for number := range 4 {
+				p, names := c.page(t, fmt.Sprintf("%s?pageSize=1&page=%d", trackers, number+1))
+				if p.Total != 4 {
+					t.Errorf("the total is %d", p.Total)
+				}
+				seen += names
+			}
+			if seen != "CDAB" {
+				t.Errorf("the pages show %s", seen)
+			}
+			if p, names := c.page(t, snapshot); names != "D" || p.Total != 1 {
+				t.Errorf("the snapshot is %s of %d", names, p.Total)
+			}
+		})
+	rule(t, "a view that fails is 503, a grant and the doctor name it and what it loses", func(t *testing.T) {
+		raises := map[bool]string{true: "(1/(length('x')-1))::text", false: "json('{')"}[h.Stack == apptest.Production]
+		view := viewOf(t, h, "failing", map[string]string{"material": raises})
+		c := newTrackerClient(t, h, "--views", view)
+		wantProblem(t, c.get(t, trackers), 503)
+		wantProblem(t, c.get(t, snapshot), 503)
+		wantProblem(t, c.get(t, trackers+"?page=0"), 400, "page")
+		lossy := viewOf(t, h, "lossy", map[string]string{"perc_bateria": "79.5"})
+		_, stderr, code := h.Command(t, "tracker", "client", "create", "--name", "lossy", "--views", lossy)
+		if code != 0 || !strings.Contains(stderr, "perc_bateria") || !strings.Contains(stderr, "79.5") {
+			t.Errorf("a grant: exit code %d, %s", code, stderr)
+		}
+		report, _, _ := h.Command(t, "doctor")
+		for _, named := range []string{"failing", "lossy", "perc_bateria"} {
+			if !strings.Contains(report, named) {
+				t.Errorf("the doctor does not name %s: %s", named, report)
+			}
+		}
+		apptest.MustCommand[object](t, h, "tracker", "client", "deactivate", c.ID)
+	})
+	rule(t, "a spreadsheet's file is loaded as it is; what is odd is a warning", func(t *testing.T) {
+		c := newTrackerClient(t, h)
+		text := "imei;dt_carga;cidade_positivacao;latitude;ligado;data_de_ping;\r\n" +
+			"356938035643809;20/11/2026;S\xE3o Paulo;-23,5505;VERDADEIRO;21/11/2026;\r\n;;;;;;\r\n"
+		file := write(t, "sheet.csv", text)
+		_, stderr, code := h.Command(t, "tracker", "load", file, "--client", c.ID)
+		if code != 0 || !strings.Contains(stderr, "Windows-1252; line 2") || !strings.Contains(stderr, "data_de_ping of 1 ") {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+		p, _ := c.page(t, trackers)
+		if r := p.Data[0]; p.Total != 1 || r["latitude"] != -23.5505 || r["ligado"] != true ||
+			r["cidade_positivacao"] != "São Paulo" || r["data_de_ping"] != "2026-11-21" {
+			t.Errorf("the list is %v", p)
+		}
+		if _, stderr, code := h.Command(t, "tracker", "load", file, "--client", c.ID); code != 0 ||
+			!strings.Contains(stderr, "2026-11-20") || !strings.Contains(stderr, "--replace") {
+			t.Errorf("once more: exit code %d, %s", code, stderr)
+		}
+		if _, stderr, code := h.Command(t, "tracker", "load", file, "--client", c.ID, "--replace"); code != 0 ||
+			strings.Contains(stderr, "--replace") {
+			t.Errorf("with --replace: exit code %d, %s", code, stderr)
+		}
+		if p, _ := c.page(t, trackers); p.Total != 1 {
+			t.Errorf("a replaced day has %d records", p.Total)
+		}
+		_, stderr, code = h.Command(t, "tracker", "load", write(t, "a.csv", "imei;dt_carga\n3,56938E+14;20/11/2026\n"),
+			"--client", c.ID)
+		if code != 1 || !strings.Contains(stderr, "number format") {
+			t.Errorf("a shortened IMEI: exit code %d, %s", code, stderr)
+		}
+	})
 	rule(t, "a key rotates with an overlap, and clients are listed without their keys", func(t *testing.T) {
 		c := newTrackerClient(t, h)
 		c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
@@ -420,6 +491,38 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("a bad client: exit code %d, %s", code, stderr)
 		}
 	})
+}
+
+// viewOf makes a view of these rows next to the service's own tables, and lets the api read it.
+func viewOf(t *testing.T, h *apptest.Hub, name string, rows ...map[string]string) string {
+	t.Helper()
+	db := openDatabase(t, h)
+	selects := []string{}
+	for _, row := range rows {
+		columns := []string{}
+		for _, column := range append([]string{"id", "dt_carga"}, strings.Fields(recordFields)...) {
+			value := map[string]string{"id": "1", "imei": "1", "dt_carga": "'2026-11-20'", "data_de_ping": "'2026-11-19'"}[column]
+			if given := row[column]; given != "" {
+				value = given
+			}
+			if value == "" {
+				value = "NULL"
+			}
+			columns = append(columns, value+" AS "+column)
+		}
+		selects = append(selects, "SELECT "+strings.Join(columns, ", "))
+	}
+	statements := []string{"CREATE VIEW " + name + " AS " + strings.Join(selects, " UNION ALL ")}
+	if h.Stack == apptest.Production {
+		statements = append(statements, "DO $$ BEGIN IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'supplyhub_api') THEN "+
+			"GRANT SELECT ON "+name+" TO supplyhub_api; END IF; END $$")
+	}
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return name
 }
 
 // foreignView grants a view with other types: texts, timestamps, booleans as integers, a quoted name, in another

@@ -137,6 +137,9 @@ func (d *doctor) examine(ctx context.Context) {
 	if reached {
 		d.examineWaiting(ctx)
 	}
+	if reached && d.role == config.ForAPI {
+		d.examineTrackers(ctx)
+	}
 	d.examineQueue(ctx)
 	d.examineEndpoint(ctx)
 	if !reached {
@@ -153,7 +156,7 @@ func (d *doctor) opened(ctx context.Context) bool {
 			"there is none in DATA_DIR (%s)", d.cfg.DataDir)
 		return false
 	}
-	if err := d.open(ctx, use{profile: database.Serving, noReaders: true, asItIs: true}); err != nil {
+	if err := d.open(ctx, use{profile: database.Serving, noReaders: d.role != config.ForAPI, asItIs: true}); err != nil {
 		d.say(broken, "database", "correct DATABASE_URL, or let this user read and write DATA_DIR", "it cannot be opened: %v",
 			err)
 		return false

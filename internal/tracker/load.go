@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -18,14 +19,16 @@ type Loaded struct {
 	ClientID string `json:"client_id"`
 	View     string `json:"view"` // of the built-in store
 	Records  int64  `json:"records"`
+
+	Warnings []string `json:"-"` // of what an operator should know, one sentence each
 }
 
 // Load stores the records of a file, all or none, in the built-in store; NDJSON when the file begins with {, else CSV
-// with a header. It makes and grants the client's view when it has none. progress, which may be nil, gets the lines
-// read. Errors: errs.Invalid names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no
+// with a header. With replace they take the place of the client's records of the load dates that the file has. It makes
+// and grants the client's view when it has none. progress, which may be nil, gets the lines read. Errors: errs.Invalid names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no
 // such client.
-func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, progress func(lines int64)) (
-	Loaded, error) {
+func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, replace bool,
+	progress func(lines int64)) (Loaded, error) {
 	lines, err := newLines(file)
 	if err != nil {
 		return Loaded{}, err
@@ -57,7 +60,18 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, pro
 			if err != nil {
 				return err
 			}
+			before, err := s.store.loadedBefore(ctx, locked.number)
+			if err != nil {
+				return err
+			}
 			if loaded.Records, err = store(); err != nil {
+				return err
+			}
+			loaded.Warnings = lines.warnings()
+			if days := before.among(lines.days); len(days) > 0 && !replace {
+				loaded.Warnings = append(loaded.Warnings, "the client had records of "+daysText(days)+
+					" already, which are kept: --replace takes their place")
+			} else if err := s.store.remove(ctx, locked.number, before.maxID, days); err != nil {
 				return err
 			}
 			return s.grantView(ctx, locked)
@@ -69,6 +83,28 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, pro
 		return Loaded{}, fmt.Errorf("load tracker records: %w", err)
 	}
 	return loaded, nil
+}
+
+// warnings returns what was odd in the file.
+func (l *lines) warnings() (list []string) {
+	if l.narrow > 0 {
+		list = append(list, fmt.Sprintf("the file is no UTF-8, it was read as Windows-1252; line %d is the first that shows it",
+			l.narrow))
+	}
+	if l.ahead > 0 {
+		list = append(list, fmt.Sprintf("the data_de_ping of %d records is after their dt_carga: "+
+			"clocks of devices may be ahead, and the snapshot shows the latest day", l.ahead))
+	}
+	return list
+}
+
+// daysText names some days.
+func daysText(days []string) string {
+	const most = 5
+	if len(days) > most {
+		return fmt.Sprintf("%s and %d more load dates", strings.Join(days[:most], ", "), len(days)-most)
+	}
+	return strings.Join(days, ", ")
 }
 
 // grantView makes the view of the client's own records and grants it to a client without any view.

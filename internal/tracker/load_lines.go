@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -32,30 +33,36 @@ type lines struct {
 	row    [][]byte
 	faults []errs.Violation
 	known  map[string]place
+	days   map[string]bool // load dates of the rows
+	ahead  int64           // rows whose ping is after their load date
+	narrow int64           // the first line that was read as Windows-1252; 0: none
 }
 
 // newLines finds out the file's format by its first character.
 func newLines(file io.Reader) (*lines, error) {
-	buffered := bufio.NewReaderSize(file, readAhead)
-	skipMark(buffered)
-	l := &lines{row: make([][]byte, len(fields())+2), known: loadColumns()}
-	first, err := firstCharacter(buffered)
-	if err != nil && !errors.Is(err, io.EOF) {
+	buffered, err := decoded(file)
+	if err != nil {
+		if errs.KindOf(err) == errs.Invalid {
+			return nil, err
+		}
 		return nil, fmt.Errorf("read file: %w", err)
 	}
-	if first == '{' || errors.Is(err, io.EOF) {
+	l := &lines{row: make([][]byte, len(fields())+2), known: loadColumns(), days: map[string]bool{}}
+	first, err := firstCharacter(buffered)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("read file: %w", err)
+	case first == '{' || errors.Is(err, io.EOF):
 		l.read = readNDJSON(buffered)
 		return l, nil
+	case first == '[':
+		return nil, errs.InvalidInput("The file is a JSON array: write one object a line (jq -c '.[]' FILE); " +
+			"nothing was loaded.")
+	case first == '<':
+		return nil, errs.InvalidInput("The file is HTML or XML, no CSV; nothing was loaded.")
 	}
 	l.read, err = readCSV(l, buffered)
 	return l, err
-}
-
-// skipMark skips the byte order mark that some spreadsheets write.
-func skipMark(r *bufio.Reader) {
-	if mark, err := r.Peek(3); err == nil && bytes.Equal(mark, []byte("\xEF\xBB\xBF")) {
-		_, _ = r.Discard(3)
-	}
 }
 
 // firstCharacter looks ahead over blank space, as far as one buffer reaches.
@@ -84,12 +91,19 @@ func (l *lines) next() ([][]byte, error) {
 	if len(l.faults) > 0 {
 		return nil, &badLine{number: l.number, detail: "is not a valid record", faults: slices.Clone(l.faults)}
 	}
+	loaded, ping := string(l.row[1]), l.row[l.known[columnPingDate].at]
+	if ping != nil && string(ping) > loaded {
+		l.ahead++
+	}
+	if !l.days[loaded] {
+		l.days[loaded] = true
+	}
 	return l.row, nil
 }
 
 // fault keeps what is wrong with the line, for one of its members.
 func (l *lines) fault(name, detail string) {
-	l.faults = append(l.faults, errs.At("/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), detail))
+	l.faults = append(l.faults, errs.At("/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(shown(name)), detail))
 }
 
 // set takes a field's text; nil is null.
@@ -120,7 +134,6 @@ func (l *lines) checkRow() {
 		}
 		return false
 	}
-	loaded, ping := l.row[1], l.row[l.known[columnPingDate].at]
 	switch imei := l.row[l.known[columnDevice].at]; {
 	case faulty(columnDevice):
 	case imei == nil:
@@ -128,11 +141,8 @@ func (l *lines) checkRow() {
 	case imei[0] == '-' || string(imei) == "0":
 		l.fault(columnDevice, "must be positive")
 	}
-	if loaded == nil && !faulty(columnLoadDate) {
+	if l.row[1] == nil && !faulty(columnLoadDate) {
 		l.fault(columnLoadDate, "is required")
-	}
-	if loaded != nil && ping != nil && string(ping) > string(loaded) {
-		l.fault(columnPingDate, "must not be after "+columnLoadDate+", "+string(loaded))
 	}
 }
 
@@ -253,50 +263,98 @@ func (k kind) String() string {
 	}[k]
 }
 
+// table is a CSV file behind its header.
+type table struct {
+	*csv.Reader
+	source *recordReader
+	names  []string
+	sheet  bool  // from a spreadsheet whose language has a decimal comma: semicolons or tabs
+	before int64 // lines that were taken away
+}
+
 // readCSV reads the header now and one record each time; an empty field is null.
-func readCSV(l *lines, r io.Reader) (func(*lines) error, error) {
-	reader := csv.NewReader(r)
-	reader.ReuseRecord = true
-	header, err := reader.Read()
+func readCSV(l *lines, r *bufio.Reader) (func(*lines) error, error) {
+	comma, taken := separator(r)
+	t := &table{source: &recordReader{r, longestRecord}, sheet: comma != ',', before: taken}
+	t.Reader = csv.NewReader(t.source)
+	t.Comma, t.ReuseRecord, t.FieldsPerRecord = comma, true, -1
+	header, err := t.Read()
 	if err != nil {
 		return nil, errs.InvalidInput("Line 1 is not a CSV header; nothing was loaded.")
 	}
-	names := make([]string, len(header))
-	for i, name := range header {
-		names[i] = strings.TrimSpace(name)
-		if _, known := l.known[names[i]]; !known {
-			l.fault(names[i], "is not a field of a record")
-		}
+	for len(header) > 1 && strings.TrimSpace(header[len(header)-1]) == "" {
+		header = header[:len(header)-1]
 	}
-	for i, name := range names {
-		for _, before := range names[:i] {
-			if before == name {
-				l.fault(name, "is given twice")
-			}
+	for _, name := range header {
+		name = strings.TrimSpace(name)
+		if _, known := l.known[name]; !known {
+			l.fault(name, "is not a field of a record")
 		}
+		if slices.Contains(t.names, name) {
+			l.fault(name, "is given twice")
+		}
+		t.names = append(t.names, name)
 	}
 	if len(l.faults) > 0 {
 		return nil, errs.InvalidInput("Line 1, the CSV header, is not valid; nothing was loaded.", l.faults...)
 	}
-	reader.FieldsPerRecord = len(names)
-	return func(l *lines) error {
-		record, err := reader.Read()
-		if fault, ok := errors.AsType[*csv.ParseError](err); ok {
-			return &badLine{number: int64(fault.StartLine), detail: "is not a CSV record: " + fault.Err.Error(),
-				last: !errors.Is(fault, csv.ErrFieldCount)}
+	return t.next, nil
+}
+
+// next reads one record that is not empty.
+func (t *table) next(l *lines) error {
+	for {
+		t.source.left = longestRecord
+		record, err := t.Read()
+		if fault, ok := errors.AsType[*csv.ParseError](err); ok && !errors.Is(err, errLongRecord) {
+			return &badLine{number: int64(fault.StartLine) + t.before, detail: "is not a CSV record: " + fault.Err.Error(), last: true}
+		}
+		if errors.Is(err, errLongRecord) {
+			return &badLine{number: l.number + 1, last: true,
+				detail: fmt.Sprintf("has a field of more than %d bytes, maybe by a quote that is not closed", longestField)}
 		}
 		if err != nil {
 			return err
 		}
-		line, _ := reader.FieldPos(0)
-		l.number = int64(line)
-		for i, text := range record {
-			if text != "" {
-				l.set(names[i], []byte(text))
-			}
+		line, _ := t.FieldPos(0)
+		l.number = int64(line) + t.before
+		last := len(record)
+		for last > 0 && strings.TrimSpace(record[last-1]) == "" {
+			last--
 		}
+		if last == 0 {
+			continue
+		}
+		if last > len(t.names) || len(record) < len(t.names) && !t.sheet { // Excel leaves empty last fields out
+			return &badLine{number: l.number, detail: "is not a CSV record: wrong number of fields"}
+		}
+		t.set(l, record[:last])
 		return nil
-	}, nil
+	}
+}
+
+// set takes the fields of a record.
+func (t *table) set(l *lines, record []string) {
+	narrow := slices.ContainsFunc(record, func(text string) bool { return !utf8.ValidString(text) })
+	if narrow && l.narrow == 0 {
+		l.narrow = l.number
+	}
+	for i, text := range record {
+		name := t.names[i]
+		if narrow {
+			text = windows1252(text)
+		}
+		switch {
+		case text == "" || text == `\N` || text == "NULL":
+			continue
+		case len(text) > longestField:
+			l.fault(name, fmt.Sprintf("must have at most %d bytes", longestField))
+			continue
+		case t.sheet:
+			text = localized(name, l.known[name].kind, text)
+		}
+		l.set(name, []byte(text))
+	}
 }
 
 // mostBadLines is how many lines of a file are named.

@@ -55,7 +55,7 @@ func TestLoad_takes_constant_memory(t *testing.T) {
 				most = max(most, m.HeapInuse)
 			}
 		}
-		loaded, err := f.service.Load(t.Context(), f.client.ID, &many{n: lines}, sample)
+		loaded, err := f.service.Load(t.Context(), f.client.ID, &many{n: lines}, false, sample)
 		if err != nil || loaded.Records != int64(lines) {
 			t.Fatalf("%+v, %v", loaded, err)
 		}
@@ -72,13 +72,14 @@ func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		`{"imei":1,"dt_carga":"2026-11-20","ligado":true,"latitude":-1e3,"endereco":null}`,
 		"{\"imei\":1,\"dt_carga\":\"2026-11-20\"}\n\n{}", "imei,dt_carga,dispositivo\n1,2026-11-20,\"a,\"\"b\nc\"\n",
-		"\xEF\xBB\xBFimei\n", "{", "",
+		"\xEF\xBB\xBFimei\n", "{", "", "sep=;\nimei;dt_carga;latitude;ligado\n1;20/11/2026;-23,5;FALSO\n;;;\n",
+		"imei\tdt_carga\n1\t2026-11-20 08:00\n", "\xFF\xFEi\x00m\x00", "imei,dt_carga,dispositivo\n1,2026-11-20,S\xE3o\n",
 	} {
 		f.Add([]byte(seed))
 	}
 	fleet := newFleet(f, databasetest.Open(f, database.SQLite))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		loaded, err := fleet.service.Load(context.Background(), fleet.client.ID, bytes.NewReader(text), nil)
+		loaded, err := fleet.service.Load(context.Background(), fleet.client.ID, bytes.NewReader(text), false, nil)
 		if err != nil && errs.KindOf(err) != errs.Invalid {
 			t.Fatalf("%q: %v", text, err)
 		}
@@ -133,7 +134,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	f := newFleet(t, db)
-	if _, err := f.service.Load(t.Context(), f.client.ID, &many{n: 5000}, nil); err != nil {
+	if _, err := f.service.Load(t.Context(), f.client.ID, &many{n: 5000}, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping)

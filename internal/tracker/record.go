@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -74,11 +75,7 @@ func columns() []string {
 func normalize(k kind, text []byte) (value []byte, detail string) {
 	switch k {
 	case integerField:
-		n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
-		if err != nil {
-			return nil, "must be an integer"
-		}
-		return strconv.AppendInt(nil, n, 10), ""
+		return normalInteger(string(bytes.TrimSpace(text)))
 	case numberField:
 		f, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
@@ -105,12 +102,26 @@ func normalize(k kind, text []byte) (value []byte, detail string) {
 	}
 }
 
+// normalInteger returns an integer. One that a spreadsheet has shortened is not what it was.
+func normalInteger(text string) (value []byte, detail string) {
+	if whole, ok := cutZeroFraction(text); ok {
+		text = whole
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return strconv.AppendInt(nil, n, 10), ""
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, "eE") {
+		return nil, "must be an integer with all its digits: give the cells the number format 0 and save the file again"
+	}
+	return nil, "must be an integer"
+}
+
 // normalBool returns a truth value as both engines take it.
 func normalBool(text []byte) (value []byte, detail string) {
 	switch string(bytes.ToLower(bytes.TrimSpace(text))) {
-	case "true", "t", "1":
+	case "true", "t", "1", "verdadeiro":
 		return []byte("1"), ""
-	case "false", "f", "0":
+	case "false", "f", "0", "falso":
 		return []byte("0"), ""
 	}
 	return nil, "must be true or false"

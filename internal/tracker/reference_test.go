@@ -44,7 +44,12 @@ type fleet struct {
 
 func newService(tb testing.TB, db *database.DB) *tracker.Service {
 	tb.Helper()
-	s, err := tracker.New(tracker.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Serving: true})
+	return newServiceWith(tb, db, slog.New(slog.DiscardHandler))
+}
+
+func newServiceWith(tb testing.TB, db *database.DB, log *slog.Logger) *tracker.Service {
+	tb.Helper()
+	s, err := tracker.New(tracker.Deps{DB: db, Log: log, Now: time.Now, Serving: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -81,7 +86,7 @@ func (f *fleet) load(rows ...row) {
 		}
 		text.Write(append(line, '\n'))
 	}
-	if _, err := f.service.Load(context.WithoutCancel(f.tb.Context()), f.client.ID, &text, nil); err != nil {
+	if _, err := f.service.Load(context.WithoutCancel(f.tb.Context()), f.client.ID, &text, false, nil); err != nil {
 		f.tb.Fatal(err)
 	}
 	for _, r := range rows {
@@ -101,12 +106,28 @@ func (f *fleet) get(path string) page {
 	return get(f.tb, f.engine, f.client.APIKey, path)
 }
 
-func get(tb testing.TB, engine http.Handler, key, path string) page {
-	tb.Helper()
+// records returns a page's records.
+func (f *fleet) records(path string) []map[string]any {
+	f.tb.Helper()
+	w := answer(f.engine, f.client.APIKey, path)
+	var p struct{ Data []map[string]any }
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusOK {
+		f.tb.Fatalf("GET %s: status %d: %s", path, w.Code, w.Body)
+	}
+	return p.Data
+}
+
+func answer(engine http.Handler, key, path string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodGet, path, nil)
 	request.Header.Set("svc-public-hub-key", key)
 	w := httptest.NewRecorder()
 	engine.ServeHTTP(w, request)
+	return w
+}
+
+func get(tb testing.TB, engine http.Handler, key, path string) page {
+	tb.Helper()
+	w := answer(engine, key, path)
 	if w.Code != http.StatusOK {
 		tb.Fatalf("GET %s: status %d: %s", path, w.Code, w.Body)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -227,6 +228,55 @@ func (s *store) shareView(ctx context.Context, name string) error {
 	}
 	_, err = database.Exec(ctx, s.db.SQL(ctx), "GRANT SELECT ON "+quote(name)+" TO "+strings.Join(roles, ", "))
 	return err
+}
+
+// loadedBefore is what a client has in the built-in store before a load.
+type loadedBefore struct {
+	maxID int64
+	days  []string
+}
+
+// loadedBefore reads it, once lockClient keeps other loads out.
+func (s *store) loadedBefore(ctx context.Context, client int64) (before loadedBefore, err error) {
+	_, err = database.One(ctx, s.db.SQL(ctx), `SELECT max_id FROM tracker_versions WHERE client_number = $1`,
+		[]any{client}, &before.maxID)
+	if err == nil {
+		day := `dt_carga`
+		if s.db.Engine() == database.Postgres {
+			day = `to_char(dt_carga, 'YYYY-MM-DD')`
+		}
+		before.days, err = database.Column[string](ctx, s.db.SQL(ctx), `SELECT `+day+` FROM tracker_days
+			WHERE client_number = $1 AND records > 0 ORDER BY dt_carga`, client)
+	}
+	if err != nil {
+		return loadedBefore{}, fmt.Errorf("look at what was loaded before: %w", err)
+	}
+	return before, nil
+}
+
+// among returns the days that are among the given ones, in their order.
+func (b loadedBefore) among(days map[string]bool) []string {
+	return slices.DeleteFunc(slices.Clone(b.days), func(day string) bool { return !days[day] })
+}
+
+// remove deletes the client's records of these load dates, up to the id.
+func (s *store) remove(ctx context.Context, client, upTo int64, days []string) error {
+	for _, day := range days {
+		_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM tracker_records
+			WHERE client_number = $1 AND dt_carga = CAST($2 AS `+s.dayType()+`) AND id <= $3`, client, day, upTo)
+		if err != nil {
+			return fmt.Errorf("remove the records of %s: %w", day, err)
+		}
+	}
+	return nil
+}
+
+// dayType returns the type of a day in the built-in store.
+func (s *store) dayType() string {
+	if s.db.Engine() == database.SQLite {
+		return "text"
+	}
+	return "date"
 }
 
 // notePin writes a crawl's state, and forgets the client's crawls that are over. A later page writes only over what is

@@ -88,7 +88,7 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 			h.Env["DATABASE_URL"] = databasetest.Service(tb)
 			if options.Pooler != "" {
 				h.Env["DATABASE_URL"] = databasetest.Pooled(tb, h.Env["DATABASE_URL"], options.Pooler, "supplyhub_api",
-					"supplyhub_worker")
+					"supplyhub_worker", "supplyhub_tracker")
 			}
 		}
 		for variable, generate := range map[string]func() (string, error){
@@ -138,9 +138,16 @@ func (h *Hub) leastRights() func(name string) map[string]string {
 	}
 	owner := h.Env["DATABASE_URL"]
 	databasetest.Script(h.tb, owner, deployment("postgres-roles.sql"))
+	if _, given := h.Env["TRACKER_DATABASE_URL"]; !given {
+		h.Env["TRACKER_DATABASE_URL"] = databasetest.As(h.tb, owner, "supplyhub_tracker")
+	}
 	return func(name string) map[string]string {
-		return map[string]string{"DATABASE_URL": databasetest.As(h.tb, owner, "supplyhub_"+name),
+		env := map[string]string{"DATABASE_URL": databasetest.As(h.tb, owner, "supplyhub_"+name),
 			"NATS_URL": h.NATS.URLOf(name)}
+		if name == "worker" {
+			env["TRACKER_DATABASE_URL"] = ""
+		}
+		return env
 	}
 }
 

@@ -1,0 +1,157 @@
+package tracker
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	utf "golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// The text of a file, and what a spreadsheet makes of it. Spreadsheets in Brazil write semicolons, since the comma is in
+// their numbers, and UTF-8 with a byte order mark, UTF-16 or Windows-1252.
+
+// strangers are files that are no text, by how they begin.
+var strangers = []struct{ begin, name string }{
+	{"PK\x03\x04", "a workbook (.xlsx, .ods) or a ZIP archive: save the sheet as CSV, or unpack it"},
+	{"\xD0\xCF\x11\xE0", "an old workbook (.xls): save the sheet as CSV"},
+	{"\x1F\x8B", "a gzip archive: gunzip -c FILE | api tracker load -"},
+	{"BZh", "a bzip2 archive: bunzip2 -c FILE | api tracker load -"},
+	{"\xFD7zXZ", "an xz archive: xz -dc FILE | api tracker load -"},
+	{"\x28\xB5\x2F\xFD", "a Zstandard archive: zstd -dc FILE | api tracker load -"},
+	{"7z\xBC\xAF", "a 7-Zip archive: unpack it"},
+	{"Rar!", "a RAR archive: unpack it"},
+	{"%PDF", "a PDF document"},
+}
+
+// decoded returns the file as UTF-8 without a byte order mark.
+func decoded(file io.Reader) (*bufio.Reader, error) {
+	r := bufio.NewReaderSize(file, readAhead)
+	const longest = 4
+	begin, err := r.Peek(longest)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for _, s := range strangers {
+		if strings.HasPrefix(string(begin), s.begin) {
+			return nil, errs.InvalidInput("The file is " + s.name + "; nothing was loaded.")
+		}
+	}
+	order, wide := utf.LittleEndian, false
+	switch { // each begins with a mark, or with a character of ASCII
+	case bytes.HasPrefix(begin, []byte("\xEF\xBB\xBF")):
+		_, err := r.Discard(3) //nolint:mnd // the mark's length
+		return r, err
+	case bytes.HasPrefix(begin, []byte("\xFF\xFE")), len(begin) > 1 && begin[0] != 0 && begin[1] == 0:
+		wide = true
+	case bytes.HasPrefix(begin, []byte("\xFE\xFF")), len(begin) > 1 && begin[0] == 0 && begin[1] != 0:
+		order, wide = utf.BigEndian, true
+	}
+	if !wide {
+		return r, nil
+	}
+	decoder := utf.UTF16(order, utf.UseBOM).NewDecoder()
+	return bufio.NewReaderSize(transform.NewReader(r, decoder), readAhead), nil
+}
+
+// separator returns what separates the columns of a CSV file, and takes the line away, if there is one, that says only
+// that.
+func separator(r *bufio.Reader) (comma rune, taken int64) {
+	ahead, _ := r.Peek(readAhead) // what there is
+	header, _, _ := bytes.Cut(ahead, []byte("\n"))
+	line := strings.Trim(string(bytes.TrimRight(header, "\r")), `"`)
+	if text, says := strings.CutPrefix(strings.ToLower(line), "sep="); says && len(text) == 1 {
+		_, _ = r.Discard(min(len(header)+1, len(ahead)))
+		return rune(text[0]), 1
+	}
+	best, most := ',', bytes.Count(header, []byte(","))
+	for _, c := range []rune{';', '\t'} {
+		if n := bytes.Count(header, []byte(string(c))); n > most {
+			best, most = c, n
+		}
+	}
+	return best, 0
+}
+
+// errLongRecord says that a record of a CSV file does not end.
+var errLongRecord = errors.New("a record that does not end")
+
+// recordReader gives bytes to a reader of records until one of them is too long.
+type recordReader struct {
+	*bufio.Reader
+	left int // bytes that may be read before the next record
+}
+
+const (
+	longestField  = 1 << 20                // bytes
+	longestRecord = longestField + 256<<10 // of a CSV file, with what is read ahead
+)
+
+// Read reads as long as no record is too long.
+func (r *recordReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errLongRecord
+	}
+	n, err := r.Reader.Read(p[:min(len(p), r.left)])
+	r.left -= n
+	return n, err
+}
+
+// windows1252 returns a text of Excel's plain CSV as UTF-8.
+func windows1252(text string) string {
+	decoded, err := charmap.Windows1252.NewDecoder().String(text)
+	if err != nil {
+		return text
+	}
+	return decoded
+}
+
+// localized returns a field of a spreadsheet as the other formats have it: a number has a decimal comma, a day may be
+// written DD/MM/YYYY and may have a time behind it.
+func localized(name string, k kind, text string) string {
+	switch {
+	case k == integerField || k == numberField || k == textField && isDecimalText(name):
+		number := strings.Replace(text, ",", ".", 1)
+		if _, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err == nil {
+			return number
+		}
+	case k == dateField:
+		day, rest, _ := strings.Cut(strings.Replace(strings.TrimSpace(text), "T", " ", 1), " ")
+		if rest = strings.TrimSpace(rest); rest != "" && !validTime([]byte(rest)) {
+			return text
+		}
+		if len(day) == dateLength && day[2] == '/' && day[5] == '/' {
+			day = day[6:] + "-" + day[3:5] + "-" + day[:2]
+		}
+		return day
+	}
+	return text
+}
+
+// isDecimalText reports whether the text of a field is a decimal number.
+func isDecimalText(name string) bool {
+	return strings.HasPrefix(name, "latitude_") || strings.HasPrefix(name, "longitude_")
+}
+
+// shown returns a name from a file as a message may have it.
+func shown(name string) string {
+	const longest = 60
+	if utf8.RuneCountInString(name) > longest {
+		name = string([]rune(name)[:longest]) + "…"
+	}
+	return strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return utf8.RuneError
+	}, name)
+}

@@ -1,0 +1,170 @@
+package tracker_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+// endless is an expression that is never there, on either engine.
+const endless = `(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 - i FROM n) SELECT count(*) FROM n)`
+
+// viewWith makes a view of one row with such columns.
+func viewWith(tb testing.TB, db *database.DB, name string, values map[string]string) {
+	tb.Helper()
+	columns := []string{}
+	for _, column := range append([]string{"id", "dt_carga"}, strings.Fields(recordFields)...) {
+		value := values[column]
+		if value == "" {
+			value = map[string]string{"id": "1", "dt_carga": "'2026-11-20'", "imei": "1", "data_de_ping": "'2026-11-19'"}[column]
+		}
+		if value == "" {
+			value = "NULL"
+		}
+		columns = append(columns, value+` AS "`+column+`"`)
+	}
+	exec(tb, db, "CREATE VIEW "+name+" AS SELECT "+strings.Join(columns, ", "))
+}
+
+// clientOf makes a client of one view.
+func (f *fleet) clientOf(name, view string) (key string) {
+	f.tb.Helper()
+	c, err := f.service.CreateClient(context.WithoutCancel(f.tb.Context()), name, []string{view})
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	return c.APIKey
+}
+
+// While the calls of one client hang, those that are too many are refused at once, and others are answered.
+func TestShares_keep_one_clients_slow_calls_from_others(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := newFleet(t, db)
+		f.load(row{Label: "built in", Device: 1, Loaded: "2026-11-20"})
+		viewWith(t, db, "quick", map[string]string{"dispositivo": "'quick'"})
+		viewWith(t, db, "slow", map[string]string{"perc_bateria": endless})
+		quick, slow := f.clientOf("quick", "quick"), f.clientOf("slow", "slow")
+
+		ctx, hangUp := context.WithCancel(t.Context())
+		defer hangUp()
+		var calls sync.WaitGroup
+		answers := make(chan *httptest.ResponseRecorder, 16)
+		for range cap(answers) {
+			calls.Go(func() {
+				request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/list", nil)
+				request.Header.Set("svc-public-hub-key", slow)
+				w := httptest.NewRecorder()
+				f.engine.ServeHTTP(w, request)
+				answers <- w
+			})
+		}
+		var refused *httptest.ResponseRecorder
+		wait.Until(t, "all calls of the slow client but its share are refused", func() bool {
+			if len(answers) < cap(answers)-1 {
+				return false
+			}
+			refused = <-answers
+			return true
+		})
+		if refused.Code != http.StatusServiceUnavailable || refused.Header().Get("Retry-After") == "" {
+			t.Errorf("beyond the share: %d %s", refused.Code, refused.Body)
+		}
+		for range 50 {
+			if p := get(t, f.engine, quick, "/list"); p.Total != 1 {
+				t.Fatalf("another view has %+v", p)
+			}
+			if p := f.get("/list"); p.Total != 1 {
+				t.Fatalf("the built-in store has %+v", p)
+			}
+		}
+		hangUp()
+		calls.Wait()
+	})
+}
+
+// A view that can be found and not read is a 503 that the log names.
+func TestView_that_fails_is_unavailable_and_named(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		var log strings.Builder
+		service := newServiceWith(t, db, slog.New(slog.NewTextHandler(&log, nil)))
+		f := &fleet{tb: t, service: service, engine: serve(service)}
+		faults := map[string]map[string]string{"endless_id": {"id": endless}, "endless_field": {"perc_bateria": endless}}
+		if db.Engine() == database.Postgres {
+			exec(t, db, `CREATE FUNCTION raises() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'bent'; END $$`)
+			faults["raising"] = map[string]string{"material": "raises()"}
+			faults["unordered"] = map[string]string{"id": "'{}'::json"}
+		} else {
+			faults["raising"] = map[string]string{"material": "json('{')"}
+		}
+		for name, values := range faults {
+			viewWith(t, db, name, values)
+			key := f.clientOf(name, name)
+			if w := answer(f.engine, key, "/list"); w.Code != http.StatusServiceUnavailable {
+				t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			}
+			if !strings.Contains(log.String(), "the granted view "+name+" cannot be read") {
+				t.Errorf("%s is not named: %s", name, log.String())
+			}
+			if notes := service.ViewNotes(t.Context(), []string{name}); len(notes) == 0 || !strings.Contains(notes[0], name) {
+				t.Errorf("%s: notes %q", name, notes)
+			}
+		}
+	})
+}
+
+func TestView_that_is_made_again_with_other_types_is_read_at_once(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := newFleet(t, db)
+		texts := []string{"'2026-11-20'", "date('2026-11-20')", "'2026-11-20 10:00:00'"}
+		for i := range 6 {
+			if i > 0 {
+				exec(t, db, "DROP VIEW changing")
+			}
+			viewWith(t, db, "changing", map[string]string{"dt_carga": texts[i%len(texts)], "id": []string{"1", "'a'"}[i%2]})
+			if i == 0 {
+				f.client.APIKey = f.clientOf("changing", "changing")
+			}
+			for range 3 {
+				if p := f.get("/list?filter=date:eq:2026-11-20"); p.Total != 1 {
+					t.Fatalf("made for the %dth time: %+v", i+1, p)
+				}
+			}
+		}
+		exec(t, db, "DROP VIEW changing")
+		exec(t, db, "CREATE VIEW changing AS SELECT 1 AS id")
+		if w := answer(f.engine, f.client.APIKey, "/list"); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("a view that lost its columns: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+func TestViewNotes_name_what_will_not_come_out_right(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := newFleet(t, db)
+		viewWith(t, db, "lossy", map[string]string{"perc_bateria": "79.5", "longitude": "'-46,6333'", "dispositivo": "'x'"})
+		notes := strings.Join(f.service.ViewNotes(t.Context(), []string{"lossy", "nowhere"}), "\n")
+		for _, want := range []string{"perc_bateria", "79.5", "longitude", "-46,6333", "no view nowhere", "CREATE VIEW"} {
+			if !strings.Contains(notes, want) {
+				t.Errorf("%s is not in %s", want, notes)
+			}
+		}
+		exec(t, db, "CREATE VIEW lacking AS SELECT 1 AS id")
+		_, err := f.service.SetViews(t.Context(), f.client.ID, []string{"lacking"})
+		if err == nil || !strings.Contains(errorText(err), "dt_carga") || !strings.Contains(errorText(err), "CREATE VIEW") {
+			t.Errorf("a view that lacks columns is granted: %v", fmt.Sprint(err))
+		}
+	})
+}

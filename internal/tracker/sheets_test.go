@@ -1,0 +1,169 @@
+package tracker_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/errs"
+)
+
+// The first record of testdata/sheets, as a client gets it.
+var ofSheet = map[string]any{
+	"imei": 356938035643809.0, "dispositivo": "Rastreador 1", "latitude": -23.5505, "longitude": -46.6333, "ligado": true,
+	"data_de_ping": "2026-11-19", "hora_de_ping": "08:09:10", "perc_bateria": 81.0,
+	"endereco": "Rua das Flores, 7; sala 2", "cidade_positivacao": "São Paulo", "latitude_rastreada": "-23.55052",
+}
+
+// excel are the other formats of Excel with Brazil's settings, as Microsoft documents them: CSV is Windows-1252, CSV
+// UTF-8 has a byte order mark, Unicode text is UTF-16 with tabs. Lines end with CRLF.
+func excel(t *testing.T, text string) map[string]string {
+	t.Helper()
+	text = strings.ReplaceAll(text, "\n", "\r\n")
+	encoded := func(e encoding.Encoding, text string) string {
+		out, err := e.NewEncoder().String(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	tabs := strings.ReplaceAll(strings.ReplaceAll(text, "Flores, 7; sala", "Flores, 7\x00 sala"), ";", "\t")
+	tabs = strings.ReplaceAll(tabs, "\x00", ";")
+	return map[string]string{
+		"CSV": encoded(charmap.Windows1252, text), "CSV UTF-8": "\uFEFF" + text, "with sep=": "sep=;\r\n" + text,
+		"Unicode text":     encoded(unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), tabs),
+		"UTF-16 BE":        encoded(unicode.UTF16(unicode.BigEndian, unicode.UseBOM), tabs),
+		"UTF-16, unmarked": encoded(unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), tabs),
+		"empty columns":    strings.ReplaceAll(text, "\r\n", ";;\r\n") + ";;;\r\n\r\n",
+	}
+}
+
+func TestLoad_takes_the_files_of_spreadsheets_in_Brazil_as_they_are(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	names, err := filepath.Glob("testdata/sheets/*.csv")
+	if err != nil || len(names) == 0 {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(name)] = string(text)
+	}
+	for name, text := range excel(t, files["libreoffice-utf8.csv"]) {
+		files["Excel: "+name] = text
+	}
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		for name, text := range files {
+			f := newFleet(t, db)
+			loaded, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(text), false, nil)
+			if err != nil || loaded.Records != 2 {
+				t.Errorf("%s: %+v, %v", name, loaded, err)
+				continue
+			}
+			narrow := strings.Contains(name, "1252") || name == "Excel: CSV"
+			if warned := strings.Contains(strings.Join(loaded.Warnings, ""), "Windows-1252; line 2 "); warned != narrow {
+				t.Errorf("%s: warnings %q", name, loaded.Warnings)
+			}
+			record := f.records("/snapshot")[0]
+			for field, want := range ofSheet {
+				if !gocmp.Equal(record[field], want) {
+					t.Errorf("%s: %s is %v, want %v", name, field, record[field], want)
+				}
+			}
+		}
+	})
+}
+
+func TestLoad_says_what_a_file_is_that_it_cannot_read(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.SQLite)
+	for name, test := range map[string]struct{ text, says string }{
+		"workbook":      {"PK\x03\x04\x14\x00", "workbook"},
+		"old workbook":  {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "workbook"},
+		"gzip":          {"\x1F\x8B\x08\x00", "gzip"},
+		"array":         {`[{"imei":1,"dt_carga":"2026-11-20"}]`, "JSON array"},
+		"page":          {"<!DOCTYPE html><p>", "HTML"},
+		"short IMEI":    {"imei;dt_carga\n3,56938E+14;20/11/2026\n", "number format 0"},
+		"control codes": {"imei,dt_carga,\x1b]0;owned\x07\n1,2026-11-20,x\n", "is not a field"},
+		"open quote": {"imei,dt_carga,dispositivo\n1,2026-11-20,x\n1,2026-11-20,\"" + strings.Repeat("x", 2<<20),
+			"more than 1048576 bytes"},
+		"long field":   {"imei,dt_carga,dispositivo\n1,2026-11-20," + strings.Repeat("x", 1<<20+1) + "\n", "at most 1048576"},
+		"moved commas": {"imei,dt_carga,latitude\n1,2026-11-20,-23,5\n", "wrong number of fields"},
+		"comma in CSV": {"imei,dt_carga,latitude\n1,2026-11-20,\"-23,5\"\n", "must be a number"},
+		"day in CSV":   {"imei,dt_carga\n1,20/11/2026\n", "YYYY-MM-DD"},
+	} {
+		f := newFleet(t, db)
+		_, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(test.text), false, nil)
+		if errs.KindOf(err) != errs.Invalid {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		said := errorText(err)
+		if !strings.Contains(said, test.says) || strings.ContainsAny(said, "\x1b\x07\x00") {
+			t.Errorf("%s: %q", name, said)
+		}
+	}
+}
+
+func TestLoad_takes_the_place_of_a_days_records_only_with_replace(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f := newFleet(t, db)
+		load := func(replace bool, text string) did {
+			t.Helper()
+			loaded, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader("imei,dt_carga,dispositivo\n"+text),
+				replace, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return did{loaded.Records, strings.Join(loaded.Warnings, "\n")}
+		}
+		if got := load(false, "1,2026-11-19,a\n2,2026-11-20,b\n"); got.warnings != "" {
+			t.Errorf("a first load warns %q", got.warnings)
+		}
+		if got := load(false, "3,2026-11-20,c\n"); !strings.Contains(got.warnings, "2026-11-20") ||
+			strings.Contains(got.warnings, "2026-11-19") || !strings.Contains(got.warnings, "--replace") {
+			t.Errorf("a second load of a day warns %q", got.warnings)
+		}
+		if got := load(true, "4,2026-11-20,d\n4,2026-11-20,e\n5,2026-11-21,f\n"); got.warnings != "" || got.records != 3 {
+			t.Errorf("a replacement gives %+v", got)
+		}
+		if got := f.get("/list"); !gocmp.Equal(got, page{4, []string{"f", "e", "d", "a"}}) {
+			t.Errorf("the list is %v", got)
+		}
+		ahead := "imei,dt_carga,data_de_ping\n1,2026-11-22,2026-11-23\n2,2026-11-22,2026-11-22\n3,2026-11-22,2036-01-01\n"
+		loaded, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(ahead), false, nil)
+		if err != nil || loaded.Records != 3 || !strings.Contains(strings.Join(loaded.Warnings, ""), "of 2 records") {
+			t.Errorf("clocks that are ahead: %+v, %v", loaded, err)
+		}
+	})
+}
+
+// did is what a load did.
+type did struct {
+	records  int64
+	warnings string
+}
+
+// errorText is an error with its violations.
+func errorText(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*errs.Error](err); ok {
+		for _, v := range e.Violations {
+			text += " " + *v.Pointer + " " + v.Detail
+		}
+	}
+	return text
+}
