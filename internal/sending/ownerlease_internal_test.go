@@ -8,6 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 func TestLease_that_is_stale_is_judged_by_the_next_renewal(t *testing.T) {
@@ -40,7 +41,7 @@ func TestOwner_counts_what_the_former_owner_has_in_flight_until_it_has_ended(t *
 		d.scheduler.Start()
 		const me, former = 7, 8 // which begunRow's attempts are of
 		begunRow(t, db, "msg_1000a", 1)
-		m := members{live: []int64{me, former}, stay: []int64{me, former}, owners: slices.Repeat([]int64{former}, dispatch.Shards)}
+		m := members{live: []int64{me, former}, stay: []int64{me, former}, owners: slices.Repeat([]int64{former}, round.Shards)}
 		if err := d.own(t.Context(), nil, m); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,7 @@ func TestOwner_counts_what_the_former_owner_has_in_flight_until_it_has_ended(t *
 			}
 			return len(permits)
 		}
-		m.owners = slices.Repeat([]int64{me}, dispatch.Shards)
+		m.owners = slices.Repeat([]int64{me}, round.Shards)
 		if err := d.own(t.Context(), allShards(), m); err != nil {
 			t.Fatal(err)
 		}
