@@ -17,7 +17,7 @@ var waits = []struct {
 	statements string
 }{
 	{"It waits for nothing: rows that are held are passed over, and found in the next round.", `
-		database.TryLock
+		database.TryLock database.leaveSession
 		deliveries.LockDue deliveries.lockDueSpread deliveries.LockReceivers deliveries.Free
 		deliveries.claimOf deliveries.dueFirst deliveries.acceptedFirst deliveries.caughtUp deliveries.beginSQLite
 		deliveries.updateClaimed deliveries.refreshDueOf notify.claim supplierauth.endOldest supplierauth.rotatePostgres`},
@@ -55,7 +55,7 @@ var waits = []struct {
 		supplierauth.insertSupplier supplierauth.lockSupplier supplierauth.saveActive supplierauth.saveSupplier
 		supplierauth.setWebhookURL supplierauth.touchSupplier supplierauth.usePortalLink
 		tracker.Expire tracker.Insert tracker.ensureView tracker.insertClient tracker.lockClient tracker.notePin
-		tracker.saveClient`},
+		tracker.remove tracker.saveClient`},
 }
 
 // locks marks the SQL that locks rows, a table, or a number.
