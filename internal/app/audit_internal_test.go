@@ -148,7 +148,7 @@ func TestAudit_every_change_of_access_or_receiver_is_one_line_without_a_secret(t
 
 func (r *rig) everyChange() {
 	r.Helper()
-	t := r.T
+	t := r.TB
 	created, err := r.app.Suppliers.CreateSupplier(t.Context(), supplierauth.NewSupplier{Name: "Acme",
 		AccessTTL: supplierauth.DefaultAccessTTL, RefreshTTL: supplierauth.DefaultRefreshTTL,
 		Scopes: supplierauth.DefaultScopes()})
