@@ -1,9 +1,7 @@
 package sending_test
 
 import (
-	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,32 +10,12 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/sending"
 )
 
-// held runs a statement in a transaction that stays open until release, and is rolled back then.
-func (r *rig) held(statement string, args ...any) (release func()) {
-	r.tb.Helper()
-	began, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = r.db.InTx(context.Background(), "test", func(ctx context.Context) error {
-			if err := r.db.From(ctx).Exec(statement, args...).Error; err != nil {
-				r.tb.Error(err)
-			}
-			close(began)
-			<-free
-			return errRollback
-		})
-	}()
-	<-began
-	release = sync.OnceFunc(func() { close(free); <-done })
-	r.tb.Cleanup(release)
-	return release
-}
-
 // SQLite has one writer: there a pause waits for the insertion.
-func TestPause_that_comes_while_an_insertion_waits_is_seen_before_the_call(t *testing.T) {
+func TestPause_that_comes_between_an_insertion_and_its_COMMIT_is_seen_before_the_call(t *testing.T) {
 	t.Parallel()
 	for name, wakes := range map[string]bool{"and its wake-up arrives": true, "and its wake-up is lost": false} {
 		t.Run(name, func(t *testing.T) {
@@ -46,27 +24,17 @@ func TestPause_that_comes_while_an_insertion_waits_is_seen_before_the_call(t *te
 			r := newRig(t, db, setup{})
 			r.add(event("acme", 10, 1))
 			r.settled()
-			second := event("acme", 11, 1)
-			release := r.held(`INSERT INTO webhook_events (uid, round, supplier_id, trace_id, body, created_at)
-				VALUES (?, 1, 'acme', '', '', 1)`, second.Round.UID) // another worker estimates the same round
-			added := make(chan struct{})
-			go func() { defer close(added); r.add(second, event("acme", 12, 1)) }()
-			wait.Until(t, "the insertion waits", func() bool {
-				var n int
-				return db.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
-					AND datname = current_database()`).Scan(&n).Error == nil && n > 0
-			})
 			process := r
 			if !wakes {
 				process = newRig(t, db, setup{idle: true})
 			}
-			if err := process.Pause(t.Context(), "acme", receivers.PausedBySupplier); err != nil {
-				t.Fatal(err)
-			}
-			paused := time.Now()
-			wait.Until(t, "a second has passed", func() bool { return time.Since(paused) > time.Second })
-			release()
-			<-added
+			r.inTx([]round.Outgoing{event("acme", 11, 1), event("acme", 12, 1)}, func() {
+				if err := process.Pause(t.Context(), "acme", receivers.PausedBySupplier); err != nil {
+					t.Error(err)
+				}
+				paused := time.Now()
+				wait.Until(t, "a second has passed", func() bool { return time.Since(paused) > time.Second })
+			})
 			wait.Until(t, "the own endpoint has all three, and nothing is begun", func() bool {
 				var begun int
 				err := db.From(t.Context()).Raw(`SELECT count(*) FROM webhook_deliveries WHERE worker IS NOT NULL`).
