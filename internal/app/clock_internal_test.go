@@ -18,7 +18,7 @@ const (
 	renewals = "it is compared with what it was, not with a clock"
 )
 
-// decided says of each column that holds a time, or seconds, how it follows a clock that was set back.
+// decided returns, of each column that holds a time, how it follows a clock that was set back.
 func decided() map[string]string {
 	return map[string]string{
 		"webhook_deliveries.next_attempt_at": setBack, "webhook_receivers.due_at": setBack,

@@ -17,8 +17,8 @@ var waits = []struct {
 	statements string
 }{
 	{"It waits for nothing: rows that are held are passed over, and found in the next round.", `
-		database.TryLock database.leaveSession
-		deliveries.LockDue deliveries.lockDueSpread deliveries.LockReceivers deliveries.Free
+		database.Free database.TryLock
+		deliveries.LockDue deliveries.lockDueSpread deliveries.LockReceivers
 		deliveries.claimOf deliveries.dueFirst deliveries.acceptedFirst deliveries.caughtUp deliveries.beginSQLite
 		deliveries.updateClaimed deliveries.refreshDueOf notify.claim supplierauth.endOldest supplierauth.rotatePostgres`},
 	{"It is of its own process alone: no other one changes these rows while the process lives.", `
@@ -33,16 +33,17 @@ var waits = []struct {
 	{"A loop of the process waits. Other loops go on, no call waits for it, and it repeats its work in its next turn.", `
 		deliveries.Interrupt deliveries.PutBack deliveries.end deliveries.forget deliveries.keep
 		figures.keep figures.trim
-		notify.forget notify.openEvents notify.putOff notify.save notify.take
+		notify.forget notify.openEvents notify.putOff notify.save notify.setBack notify.take
 		operator.lockOld operator.prune
 		receivers.lockFailing receivers.pauseFailing receivers.saveHealth
 		sending.giveShards sending.leave sending.takeOver sending.takeShards
 		supplierauth.purgePortal supplierauth.purgeRotated supplierauth.purgeSessions
-		work.tryAgain`},
+		work.setBack work.tryAgain`},
 	{`One caller waits, and is answered 503 with Retry-After. Where the statement is a part of another transaction (a
 		pause after a 410, a request that is lost, a notice, a receiver that has recovered) that one's decision holds.`, `
 		database.ShareLock database.insertAside database.loadSQLite
 		deliveries.CatchUp deliveries.DueAgain deliveries.SetAside deliveries.lockOf deliveries.reopen
+		deliveries.begin deliveries.store receivers.moved
 		estimates.remove estimates.save
 		materials.choose materials.fail materials.lock materials.nextRound materials.redelivered
 		notify.add

@@ -82,8 +82,8 @@ func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file str
 	return Restored{DataDir: cfg.DataDir, CreatedAt: u.mark.CreatedAt, Version: u.mark.Version, Holds: u.holds}, nil
 }
 
-// stageRestore makes the directory of a restore. No service starts while it is there, so the files of those names beside
-// one that is left were put there by the restore that broke off: they are removed, and then the directory.
+// stageRestore makes the directory of a restore. No service starts while it is there: where one is left the files of those
+// names were put there by the restore that broke off. They are removed, and then the directory.
 func stageRestore(dir string, names []string) (staged string, lock *flock.Flock, err error) {
 	staged = filepath.Join(dir, restoring)
 	if err := removeHalf(dir, staged, names); err != nil {

@@ -57,7 +57,7 @@ func TestOwner_counts_what_the_former_owner_has_in_flight_until_it_has_ended(t *
 			t.Fatal(err)
 		}
 		if n := claims(); n != 0 {
-			t.Errorf("%d calls may be made beside the former owner's, the limit is one", n)
+			t.Errorf("%d calls may be made while the former owner makes one, which is the limit", n)
 		}
 		if err := db.From(t.Context()).Exec(`UPDATE webhook_deliveries SET worker = NULL`).Error; err != nil {
 			t.Fatal(err)
