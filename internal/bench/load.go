@@ -22,6 +22,7 @@ type loadPlan struct {
 	Address     string        // host:port
 	Path        string        //
 	Token       string        // Bearer
+	Others      []string      // tokens of more suppliers, who send in turn
 	Connections int           // kept alive
 	Duration    time.Duration // of the sending
 	PerSecond   int           // paced over all connections; 0: as fast as answers come
@@ -140,6 +141,14 @@ func body(id int64) []byte {
 		id)
 }
 
+// tokenOf returns the token of the supplier that sends the request.
+func (p loadPlan) tokenOf(id int64) string {
+	if turn := id % int64(len(p.Others)+1); turn > 0 {
+		return p.Others[turn-1]
+	}
+	return p.Token
+}
+
 func (p loadPlan) write(buffer *bytes.Buffer, id int64) {
 	if len(p.Paths) > 0 {
 		buffer.Reset()
@@ -151,7 +160,7 @@ func (p loadPlan) write(buffer *bytes.Buffer, id int64) {
 	buffer.Reset()
 	fmt.Fprintf(buffer, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-		p.Path, p.Address, p.Token, len(text))
+		p.Path, p.Address, p.tokenOf(id), len(text))
 	buffer.Write(text)
 }
 

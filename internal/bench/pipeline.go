@@ -62,6 +62,7 @@ func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 		return nil, err
 	}
 	receiver := fmt.Sprintf("127.0.0.1:%d", port)
+	p.receiver = receiver
 	token, err := s.supplier(ctx, address, "http://"+receiver+"/hook")
 	if err != nil {
 		return nil, err
@@ -69,6 +70,18 @@ func (s *stack) startPipeline(ctx context.Context) (*pipeline, error) {
 	p.api = api
 	p.plan = loadPlan{Address: address, Path: intakePath, Token: token, Connections: connections, Receiver: receiver}
 	return p, nil
+}
+
+// share makes so many suppliers share the load.
+func (p *pipeline) share(ctx context.Context, suppliers int) error {
+	for len(p.plan.Others) < suppliers-1 {
+		token, err := p.supplier(ctx, p.plan.Address, "http://"+p.receiver+"/hook")
+		if err != nil {
+			return err
+		}
+		p.plan.Others = append(p.plan.Others, token)
+	}
+	return nil
 }
 
 // startOwn runs an api which the workers that are started later call.

@@ -125,8 +125,10 @@ func (p *pipeline) compareWith(ctx context.Context, full *pipeline) error {
 func (p *pipeline) readsNewest(ctx context.Context, newest int64, duration time.Duration) (float64, error) {
 	newest = min(newest, p.nextID-1)
 	paths := make([]string, pathsOfRun)
+	turns := int64(len(p.plan.Others) + 1)
 	for i := range paths {
-		paths[i] = fmt.Sprintf("%s/%d", intakePath, p.nextID-rand.Int64N(newest))
+		id := max(p.nextID-rand.Int64N(newest), turns)
+		paths[i] = fmt.Sprintf("%s/%d", intakePath, id-id%turns) // the first supplier's
 	}
 	result, err := p.load(ctx, loadPlan{Address: p.plan.Address, Paths: paths, Connections: connections,
 		Duration: duration, Header: "Authorization: Bearer " + p.plan.Token})

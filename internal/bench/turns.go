@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,10 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 const (
@@ -24,6 +20,8 @@ const (
 	settle        = 300 * time.Millisecond // a burst's remainder is counted with it
 	heard         = 2 * time.Second        // all workers know by then who owns what
 	roundsDefault = 6
+
+	scaleSuppliers = 200 // that workers share
 )
 
 // contender is one of the stacks that are compared in turns.
@@ -31,6 +29,7 @@ type contender struct {
 	name, tree string // the checkout that its binaries are built from
 	env        []string
 	workers    int
+	suppliers  int  // that send in turn; 0: one
 	peer       bool // the one with River, instead of this service
 
 	*pipeline
@@ -79,11 +78,12 @@ func turnsBench(ctx context.Context) error {
 	return inTurns(ctx, contenders, rounds)
 }
 
-// scale compares several workers with one under the same load, at the same moments.
+// scale compares several workers with one under the same load of many suppliers, at the same moments.
 func scale(ctx context.Context) error {
 	atOnce = true
 	for _, n := range []int{2, 4, 8} {
-		contenders := []*contender{{name: "workers: 1", workers: 1}, {name: fmt.Sprintf("workers: %d", n), workers: n}}
+		contenders := []*contender{{name: "workers: 1", workers: 1, suppliers: scaleSuppliers},
+			{name: fmt.Sprintf("workers: %d", n), workers: n, suppliers: scaleSuppliers}}
 		if err := inTurns(ctx, contenders, roundsDefault/2); err != nil {
 			return err
 		}
@@ -151,40 +151,11 @@ func (c *contender) open(ctx context.Context, s *stack) (err error) {
 	if c.running, _, err = c.startWorkers(c.workers); err != nil {
 		return err
 	}
-	if err := c.warm(ctx); err != nil || c.workers == 1 {
-		return err
-	}
-	return c.handEverythingOver(ctx)
-}
-
-// handEverythingOver makes the last worker the owner of the supplier, whose requests the first one takes. Without it,
-// chance decides whether anything is handed over.
-func (c *contender) handEverythingOver(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, c.database())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	var supplier string
-	if err := conn.QueryRow(ctx, `SELECT id FROM suppliers LIMIT 1`).Scan(&supplier); err != nil {
-		return err
-	}
-	const swap = `WITH last AS (SELECT max(id) AS id FROM workers),
-			own AS (SELECT min(s.shard) AS shard FROM webhook_shards s, last WHERE s.worker = last.id),
-			was AS (SELECT worker FROM webhook_shards WHERE shard = $1)
-		UPDATE webhook_shards s SET worker = CASE s.shard WHEN $1 THEN last.id ELSE was.worker END FROM last, own, was
-		WHERE was.worker <> last.id AND s.shard IN ($1, own.shard)`
-	shards := `SELECT count(DISTINCT worker) FROM webhook_shards WHERE worker <> 0`
-	for spread := 0; spread < c.workers; wait(ctx, settle) {
-		if err := conn.QueryRow(ctx, shards).Scan(&spread); err != nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-	}
-	if _, err := conn.Exec(ctx, swap, round.ShardOf(supplier)); err != nil {
+	if err := c.share(ctx, c.suppliers); err != nil {
 		return err
 	}
 	wait(ctx, heard)
-	return nil
+	return c.warm(ctx)
 }
 
 // burst runs as fast as answers come and then at a steady rate, for a few seconds each.
