@@ -148,9 +148,14 @@ func (c *chaos) under(name string, fault func(*chaos)) outcome {
 	c.t.Helper()
 	l := c.startClients()
 	l.reaches(c.t, aroundFault())
-	c.pulse.begin()
+	var silence time.Duration
+	if c.pulse != nil { // a full disk serves no one
+		c.pulse.begin()
+	}
 	fault(c)
-	silence := c.pulse.end()
+	if c.pulse != nil {
+		silence = c.pulse.end()
+	}
 	l.reaches(c.t, aroundFault())
 	accepted := l.end()
 	var o outcome

@@ -76,7 +76,7 @@ type doctor struct {
 func DoctorAPI(ctx context.Context, environ map[string]string) Checkup {
 	d := &doctor{role: config.ForAPI}
 	if d.configured(environ) {
-		d.examine(ctx)
+		d.examine(ctx, d.examineTrackers)
 		d.sayPublic()
 		d.providers(ctx)
 	}
@@ -87,7 +87,7 @@ func DoctorAPI(ctx context.Context, environ map[string]string) Checkup {
 func DoctorWorker(ctx context.Context, environ map[string]string) Checkup {
 	d := &doctor{role: config.ForWorker}
 	if d.configured(environ) {
-		d.examine(ctx)
+		d.examine(ctx, func(context.Context) {}) // a worker has no tracker listings, and links none
 		d.providers(ctx)
 	}
 	return d.checkup()
@@ -125,7 +125,8 @@ func (d *doctor) configured(environ map[string]string) bool {
 	return true
 }
 
-func (d *doctor) examine(ctx context.Context) {
+// examine looks at the parts that both roles have, and by listings at those of the database that an api has besides.
+func (d *doctor) examine(ctx context.Context, listings func(context.Context)) {
 	if !d.opened(ctx) {
 		d.say(warning, "own endpoint", "repair what is above first", "not looked at")
 		d.say(warning, "receivers", "repair what is above first", "not looked at")
@@ -136,9 +137,7 @@ func (d *doctor) examine(ctx context.Context) {
 	reached := d.examineDatabase(ctx)
 	if reached {
 		d.examineWaiting(ctx)
-	}
-	if reached && d.role == config.ForAPI {
-		d.examineTrackers(ctx)
+		listings(ctx)
 	}
 	d.examineQueue(ctx)
 	d.examineEndpoint(ctx)

@@ -144,8 +144,11 @@ func TestConsume_brings_what_is_published_under_its_subjects_in_that_order(t *te
 	stacks(t, func(t *testing.T, cfg queue.Config) {
 		q := open(t, cfg)
 		ready(t, q)
-		var c collector
+		var other, c collector
+		consume(t, open(t, cfg), other.take, "mr.work.3")
+		arrives(t, q, &other, "mr.work.3")
 		q.Publish("mr.work.3", []byte("before"))
+		wait.Until(t, "the stream has it", func() bool { return other.count("mr.work.3", "before") == 1 })
 		consume(t, q, c.take, "mr.work.3", "mr.work.4")
 		arrives(t, q, &c, "mr.work.3")
 		var want []string
