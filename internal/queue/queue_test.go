@@ -145,7 +145,7 @@ func TestConsume_brings_what_is_published_under_its_subjects_in_that_order(t *te
 		q := open(t, cfg)
 		ready(t, q)
 		var other, c collector
-		consume(t, open(t, cfg), other.take, "mr.work.3")
+		consume(t, q, other.take, "mr.work.3")
 		arrives(t, q, &other, "mr.work.3")
 		q.Publish("mr.work.3", []byte("before"))
 		wait.Until(t, "the stream has it", func() bool { return other.count("mr.work.3", "before") == 1 })

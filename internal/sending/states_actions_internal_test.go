@@ -120,7 +120,7 @@ func (m *stateModel) store(t *rapid.T, room *dispatch.Scheduler[job]) {
 	}
 	serves, begun := !m.paused && w.ownership.owns(modelSupplier), 0
 	for _, r := range rows {
-		d := &keptDelivery{id: r.id, destination: r.destination, created: m.now.UnixMicro(), waits: m.now.UnixMicro()}
+		d := &keptDelivery{uid: m.uid, id: r.id, destination: r.destination, created: m.now.UnixMicro(), waits: m.now.UnixMicro()}
 		m.kept = append(m.kept, d)
 		m.wait(d, m.now.UnixMicro())
 		if room == m.open && (r.destination == deliveries.OwnEndpoint || serves) {
@@ -162,6 +162,11 @@ func (m *stateModel) claim(t *rapid.T, w *modelWorker, end database.End, to stri
 		suppliers = []string{to}
 	}
 	var jobs []job
+	looked, err := w.Dispatcher.due.Due(m.t.Context(), []int{round.ShardOf(modelSupplier)}, m.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.agenda.due = looked
 	stored := m.tx(t, end, func(ctx context.Context) (err error) {
 		jobs, err = w.claimIn(ctx, map[string]int{to: n}, suppliers, nil)
 		return err
@@ -174,24 +179,21 @@ func (m *stateModel) claim(t *rapid.T, w *modelWorker, end database.End, to stri
 	}
 	var due []*keptDelivery
 	if to == deliveries.OwnEndpoint || !m.paused && m.shards == w.id {
-		for _, d := range m.kept {
-			if d.destination == to && d.state == "waiting" && d.next <= m.now.UnixMicro() {
-				due = append(due, d)
-			}
-		}
+		due = m.due(to, n)
+	} else {
+		m.chosen = 0
 	}
-	slices.SortFunc(due, func(a, b *keptDelivery) int { return cmp.Compare(a.next, b.next) })
 	n = min(n, len(due))
 	taken := map[string]bool{}
 	for _, row := range m.rows(t) {
 		taken[row.id] = row.state() != "waiting"
 	}
 	claimed, dead := 0, 0
-	for _, d := range due {
+	for i, d := range due {
 		if !taken[d.id] {
 			continue
 		}
-		if claimed++; claimed > n || d.next > due[n-1].next {
+		if claimed++; claimed > n || i >= m.chosen && n > 0 && d.next > due[n-1].next {
 			t.Fatalf("%+v is claimed before what has been due for longer, or is too many", *d)
 		}
 		if d.series == modelAttempts {
@@ -547,9 +549,35 @@ func (m *stateModel) pausedOrResumed(t *rapid.T) {
 	if err := w.Resume(ctx, modelSupplier, receivers.PausedBySupplier); err != nil {
 		t.Fatal(err)
 	}
+	m.caughtUp, m.catchUpTo = 0, 0
 	for _, d := range m.kept {
 		if d.destination == modelSupplier && d.state == "waiting" {
-			d.next = min(d.next, m.now.UnixMicro())
+			m.catchUpTo = d.uid
 		}
 	}
+}
+
+// due returns the waiting deliveries that a claim of n is to take, in their order: first those that a receiver catches up
+// with, as they were accepted, then those that have been due for longest.
+func (m *stateModel) due(to string, n int) []*keptDelivery {
+	var first, rest []*keptDelivery
+	for _, d := range m.kept {
+		switch {
+		case d.destination != to || d.state != "waiting":
+		case to == modelSupplier && d.uid > m.caughtUp && d.uid <= m.catchUpTo && len(first) < n:
+			first = append(first, d)
+		case d.next <= m.now.UnixMicro():
+			rest = append(rest, d)
+		}
+	}
+	if to == modelSupplier && m.catchUpTo > 0 {
+		if len(first) < n {
+			m.catchUpTo = 0
+		} else {
+			m.caughtUp = first[n-1].uid
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b *keptDelivery) int { return cmp.Compare(a.next, b.next) })
+	m.chosen = len(first)
+	return append(first, rest...)
 }

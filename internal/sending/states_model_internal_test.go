@@ -71,6 +71,7 @@ var errBeforeCommit = errors.New("the process ended before the COMMIT")
 
 // keptDelivery is what the model knows of a delivery.
 type keptDelivery struct {
+	uid             int64
 	id, destination string
 	state           string // of the arrows
 	worker          int64
@@ -126,14 +127,17 @@ type stateModel struct {
 	ids     []int64         // of all workers that there were
 	shards  int64           // who owns the supplier's shard
 	paused  bool
-	uid     int64
-	n       int // attempts
-	numbers map[sentNumber]bool
-	kept    []*keptDelivery
-	states  map[string]string // by delivery, as last read
-	letter  string            // of the last action
-	moved   bool              // an action may have changed what is stored of deliveries
-	walked  map[string]int    // arrows, over all runs
+	// all that waited for the receiver when it was resumed, up to this uid, and how far that is claimed; 0: nothing
+	catchUpTo, caughtUp int64
+	chosen              int // deliveries of the last claim that were caught up with
+	uid                 int64
+	n                   int // attempts
+	numbers             map[sentNumber]bool
+	kept                []*keptDelivery
+	states              map[string]string // by delivery, as last read
+	letter              string            // of the last action
+	moved               bool              // an action may have changed what is stored of deliveries
+	walked              map[string]int    // arrows, over all runs
 }
 
 // Deliveries go the ways of the diagram and no other, whichever worker does what when, and wherever a process ends.
@@ -263,6 +267,7 @@ func (m *stateModel) reset(t *rapid.T) {
 		}
 	}
 	m.leases, m.ids, m.kept, m.states, m.paused = map[int64]int64{}, nil, nil, map[string]string{}, false
+	m.catchUpTo, m.caughtUp = 0, 0
 	m.numbers = map[sentNumber]bool{}
 	for _, w := range m.workers {
 		m.register(t, w)
