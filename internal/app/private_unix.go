@@ -17,7 +17,7 @@ func ownerOnly() { syscall.Umask(0o077) }
 // writing, and the service would take no change until the command goes on. Ctrl-C ends it.
 func notStopped() { signal.Ignore(syscall.SIGTSTP) }
 
-// ownAs gives a file that root made to the owner of a directory: the service that runs on it may be another user.
+// ownAs makes the owner of a directory own a file that root made: the service that runs on it may be another user.
 func ownAs(dir, file string) error {
 	if os.Geteuid() != 0 {
 		return nil
