@@ -2,6 +2,8 @@ module github.com/supplyhub/supplyhub
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/caarlos0/env/v11 v11.4.2
