@@ -149,8 +149,11 @@ func program(bin, name string) string {
 	return name
 }
 
-// binaries returns the directory of the newest PostgreSQL on this machine.
+// binaries returns the directory of the newest PostgreSQL on this machine, or of the one that is chosen.
 func binaries() (string, error) {
+	if chosen := os.Getenv("SUPPLYHUB_TEST_POSTGRES_BIN"); chosen != "" {
+		return chosen, nil
+	}
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
 		dirs = append(dirs, filepath.Dir(path))
