@@ -106,6 +106,7 @@ check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(
 	$(WITHPOSTGRES) $(GO) test -count=1 -run '^TestSchema_is_what' ./internal/database
 	$(TOOLS)/actionlint-$(ACTIONLINT) .github/workflows/*.yaml
 	$(GO) -C deployments/checks tool promtool check rules ../prometheus/alerts.yaml
+	$(GO) -C deployments/checks tool promtool check config ../prometheus/prometheus.yaml
 	$(GO) -C deployments/checks tool promtool test rules ../prometheus/alerts_test.yaml
 	$(TOOLS)/golangci-lint-$(GOLANGCI) run -c deployments/lint/golangci.yml ./...
 	@status=0; out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1) || status=$$?; \
