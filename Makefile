@@ -34,7 +34,7 @@ UNWATCHED = -gcflags=all=-d=checkptr=0 -gcflags=modernc.org/...=-race=false
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients fuzz-api clean
+.PHONY: help run demo build test test-platforms test-versions test-deployments test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients fuzz-api clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small
 		$(GO) test -count=1 ./internal/database ./internal/queue ./internal/config || status=1; \
 		$(GO) test -count=1 -timeout 45m -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService|TestUpgrade|TestSmallServer|TestQueue|TestOutage|_in_a_browser' ./internal/acceptance || status=1; \
 		exit \$$status"
+
+test-versions: ## test every version of PostgreSQL and NATS that is promised, and the newest (POSTGRES='14.23.0-beta.17' NATS= for some)
+	@sh deployments/checks/versions.sh
 
 test-citus: ## test the whole service over HTTP on a coordinator and two workers of Citus, where that extension is installed
 	@$(WITHPOSTGRES) -citus $(GO) test -count=1 -timeout 15m -run 'TestService/production|TestSpread' ./internal/acceptance ./internal/database

@@ -21,6 +21,7 @@ import (
 	"github.com/supplyhub/supplyhub/deployments/guide"
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
@@ -233,6 +234,7 @@ func (m machine) typed(dir, block string) string {
 
 func TestBackupGuide_restores_a_dump_on_a_new_server(t *testing.T) {
 	t.Parallel()
+	databasetest.NeedsTools(t)
 	dir := t.TempDir()
 	here, err := filepath.Abs(".")
 	if err != nil {

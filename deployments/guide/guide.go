@@ -4,37 +4,49 @@ package guide
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-var fenced = regexp.MustCompile("(?ms)^```(?:sh)?\n(.*?)^```$")
+var (
+	fenced  = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+	heading = regexp.MustCompile(`(?m)^#+ `)
+)
 
 // Blocks returns the blocks of commands below a heading of a document, up to the next heading.
-func Blocks(tb testing.TB, document, heading string) (blocks []string) {
+func Blocks(tb testing.TB, document, title string) []string {
+	tb.Helper()
+	return Fenced(tb, document, title, "", "sh")
+}
+
+// Fenced returns the blocks in one of the languages below a heading of a document, up to the next heading.
+func Fenced(tb testing.TB, document, title string, languages ...string) (blocks []string) {
 	tb.Helper()
 	content, err := os.ReadFile(document)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	section := regexp.MustCompile(`(?m)^#+ ` + regexp.QuoteMeta(heading) + `$`).FindIndex(content)
+	section := regexp.MustCompile(`(?m)^#+ ` + regexp.QuoteMeta(title) + `$`).FindIndex(content)
 	if section == nil {
-		tb.Fatalf("%s has no heading %q", document, heading)
+		tb.Fatalf("%s has no heading %q", document, title)
 	}
 	text := string(content[section[1]:])
-	if end := regexp.MustCompile(`(?m)^#+ `).FindStringIndex(outside(text)); end != nil {
+	if end := heading.FindStringIndex(outside(text)); end != nil {
 		text = text[:end[0]]
 	}
 	for _, found := range fenced.FindAllStringSubmatch(text, -1) {
-		blocks = append(blocks, found[1])
+		if slices.Contains(languages, found[1]) {
+			blocks = append(blocks, found[2])
+		}
 	}
 	if len(blocks) == 0 {
-		tb.Fatalf("%s: there is no command below %q", document, heading)
+		tb.Fatalf("%s: there is no block of %q below %q", document, languages, title)
 	}
 	return blocks
 }
 
-// outside returns the text with the lines of its blocks made empty: a comment of the shell is no heading.
+// outside returns the text with its blocks made empty: a comment of the shell is no heading.
 func outside(text string) string {
 	return fenced.ReplaceAllStringFunc(text, func(block string) string { return strings.Repeat(" ", len(block)) })
 }

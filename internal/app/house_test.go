@@ -133,6 +133,7 @@ var edges = map[string][]string{
 	"internal/httpapi/openapitest":   {"internal/httpapi"},
 	"internal/queue/queuetest":       {"internal/app/apptest/wait"},
 	"deployments/guide":              {},
+	"deployments/running":            {}, // tests only
 	"deployments":                    {}, // a test only
 }
 
