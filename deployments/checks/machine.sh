@@ -5,7 +5,7 @@
 #   SUPPLYHUB_TEST_DEPLOYMENTS  the directory with tree (a copy of the sources), bin, rootfs; DOCKER_HOST, DOCKER_CONFIG
 set -eu
 dir=$PWD/bin/deployments
-COMPOSE=v2.40.3 BUILDX=v0.38.2 HELM=v4.3.1 KUBERNETES=1.37.2 KEDA=v2.21.0
+COMPOSE=v2.40.3 BUILDX=v0.29.1 HELM=v4.3.1 KUBERNETES=1.37.2 KEDA=v2.21.0
 mkdir -p "$dir/bin" "$dir/config/cli-plugins"
 export SUPPLYHUB_TEST_DEPLOYMENTS="$dir" DOCKER_CONFIG="$dir/config" PATH="$dir/bin:$PATH" CGO_ENABLED=0 GOFLAGS=-mod=mod
 say() { echo "-- $*"; }
@@ -53,7 +53,9 @@ go mod download "github.com/kedacore/keda/v2@$KEDA"
 cp "$(go env GOMODCACHE)/github.com/kedacore/keda/v2@$KEDA/config/crd/bases/keda.sh_scaledobjects.yaml" "$dir/"
 docker compose version >/dev/null 2>&1 || built "$dir/config/cli-plugins/docker-compose" github.com/docker/compose/v2 "$COMPOSE" ./cmd \
 	"-X github.com/docker/compose/v2/internal.Version=$COMPOSE"
-docker buildx version >/dev/null 2>&1 || built "$dir/config/cli-plugins/docker-buildx" github.com/docker/buildx "$BUILDX" ./cmd/buildx \
+# Built in Compose's module, it shares most of what was compiled for that.
+docker buildx version >/dev/null 2>&1 || built "$dir/config/cli-plugins/docker-buildx" github.com/docker/compose/v2 "$COMPOSE" \
+	github.com/docker/buildx/cmd/buildx \
 	"-X github.com/docker/buildx/version.Version=$BUILDX"
 
 # The engine: the machine's, or our own.
