@@ -46,6 +46,7 @@ apiserver() { # Kubernetes' module names its parts by directories that are not i
 
 # The tools.
 need docker docker.io
+need openssl openssl
 built "$dir/bin/helm" helm.sh/helm/v4 "$HELM" ./cmd/helm
 apiserver
 need etcd etcd-server
