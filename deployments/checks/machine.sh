@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs a command with a container engine and with the tools and images that deployments/ needs; `make test-deployments`, from
 # the root: machine.sh COMMAND…  What is lacking is installed, built or, where no registry is reached, made of Debian's packages.
-# All of it stays in bin/deployments: the next run takes it from there. The command finds these:
+# All of it stays in bin/deployments: the next run takes it from there.
+# With QUICK=1 the image is not compiled in the engine. The command finds these:
 #   SUPPLYHUB_TEST_DEPLOYMENTS  the directory with tree (a copy of the sources), bin, rootfs; DOCKER_HOST, DOCKER_CONFIG
 set -eu
 dir=$PWD/bin/deployments
@@ -130,6 +131,13 @@ ENTRYPOINT ["nats-server"]'
 	substitute caddy 'COPY caddy /usr/local/bin/
 CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]'
 	rm -rf "$dir/context"
+fi
+# With QUICK=1 the image has the binaries that this machine's Go built: the Dockerfile's first stage takes minutes.
+if [ -n "${QUICK:-}" ]; then
+	mkdir -p "$dir/tree/pkg/out/data"
+	cp "$dir/bin/api" "$dir/bin/worker" "$dir/tree/pkg/out/"
+	sed -n '/^FROM gcr/,$p' "$dir/tree/deployments/Dockerfile" | sed 's|COPY --from=build|COPY|; s|/out/|pkg/out/|g' >"$dir/Dockerfile"
+	mv "$dir/Dockerfile" "$dir/tree/deployments/"
 fi
 unset CGO_ENABLED
 GOFLAGS='' "$@"

@@ -36,7 +36,8 @@ func TestCompose_starts_scales_upgrades_and_restores_by_the_lines_of_the_guides(
 	})
 	m.typed(`sed -i 's/^VERSION=.*/VERSION=v0.2.0/' deployments/.env`)
 	l.while("the upgrade", func() { m.typed(guide.Blocks(t, document("upgrade.md"), "With compose")[0]) })
-	if version := m.typed(compose + "exec -T api-1 /usr/local/bin/api --version"); !strings.Contains(version, "v0.2.0") {
+	quick := os.Getenv("QUICK") != "" // no version is linked in
+	if version := m.typed(compose + "exec -T api-1 /usr/local/bin/api --version"); !quick && !strings.Contains(version, "v0.2.0") {
 		t.Errorf("after the upgrade an api is %s", version)
 	}
 	t.Run("callers", func(t *testing.T) { m.t, l.t = t, t; m.knowsCallers(l) })
