@@ -123,7 +123,7 @@ else
 ENV PATH=/usr/local/go/bin:/usr/bin:/bin GOPATH=/go GOTOOLCHAIN=local SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt GOPROXY=$(go env GOPROXY)"
 	substitute static 'RUN useradd --uid 65532 nonroot'
 	substitute postgres 'COPY postgres.sh /usr/local/bin/docker-entrypoint.sh
-RUN mkdir -p /var/lib/postgresql/data && chown postgres /var/lib/postgresql/data && rm -f /usr/local/bin/psql
+RUN mkdir -p /var/lib/postgresql/data && chown postgres /var/lib/postgresql/data && chmod 3777 /run/postgresql && rm -f /usr/local/bin/psql
 ENV PATH=/usr/lib/postgresql/15/bin:/usr/local/bin:/usr/bin:/bin
 ENTRYPOINT ["sh", "/usr/local/bin/docker-entrypoint.sh"]'
 	substitute nats 'COPY nats-server /usr/local/bin/
