@@ -1,11 +1,11 @@
 #!/bin/sh
 # Runs a command with a container engine and with the tools and images that deployments/ needs; `make test-deployments`, from
 # the root: machine.sh COMMAND…  What is lacking is installed, built or, where no registry is reached, made of Debian's packages.
-# All of it stays in bin/deployments: the next run takes it from there.
+# All of it stays in the user's cache (some GB), from where the next run takes it: an engine's files are no part of the sources.
 # With QUICK=1 the image is not compiled in the engine. The command finds these:
 #   SUPPLYHUB_TEST_DEPLOYMENTS  the directory with tree (a copy of the sources), bin, rootfs; DOCKER_HOST, DOCKER_CONFIG
 set -eu
-dir=$PWD/bin/deployments
+dir=${XDG_CACHE_HOME:-$HOME/.cache}/supplyhub/deployments
 COMPOSE=v2.40.3 BUILDX=v0.29.1 HELM=v4.3.1 KUBERNETES=1.37.2 KEDA=v2.21.0
 mkdir -p "$dir/bin" "$dir/config/cli-plugins"
 export SUPPLYHUB_TEST_DEPLOYMENTS="$dir" DOCKER_CONFIG="$dir/config" PATH="$dir/bin:$PATH" CGO_ENABLED=0 GOFLAGS=-mod=mod
