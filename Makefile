@@ -34,7 +34,7 @@ UNWATCHED = -gcflags=all=-d=checkptr=0 -gcflags=modernc.org/...=-race=false
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build test test-platforms test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients fuzz-api clean
+.PHONY: help run demo build release test test-platforms test-versions test-deployments test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients fuzz-api clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,17 @@ demo: ## watch a receiver fail and recover in ten seconds, then look around unti
 
 build: ## build the static binaries bin/api and bin/worker
 	$(BUILD) ./cmd/api ./cmd/worker
+
+# Named as `uname` names a machine, so that one line fetches the right one. The guides' lines work in the archive's directory.
+PLATFORMS := linux/amd64/Linux_x86_64 linux/arm64/Linux_aarch64 darwin/amd64/Darwin_x86_64 darwin/arm64/Darwin_arm64
+release: ## build the archives of a release for Linux and macOS, with their digests: make release VERSION=v0.1.0
+	@rm -rf bin/release; mkdir -p bin/release; set -e; for platform in $(PLATFORMS); do \
+		arch=$${platform#*/}; archive=bin/release/supplyhub_$${platform##*/}.tar.gz; \
+		GOOS=$${platform%%/*} GOARCH=$${arch%/*} $(BUILD)release/supplyhub/bin/ ./cmd/api ./cmd/worker; \
+		git archive HEAD README.md CHANGELOG.md SECURITY.md deployments | tar -x -C bin/release/supplyhub; \
+		tar -C bin/release --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$$(git log -1 --format=%ct)" -cf - supplyhub | gzip -n > $$archive; \
+		rm -r bin/release/supplyhub; \
+	done; cd bin/release; sha256sum *.tar.gz | tee SHA256SUMS
 
 ##@ Develop
 test: ## run every test on both stacks; PKG=./internal/products runs one package's, RUN=TestSync some of them
@@ -73,6 +84,12 @@ test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small
 		$(GO) test -count=1 ./internal/database ./internal/queue ./internal/config || status=1; \
 		$(GO) test -count=1 -timeout 45m -parallel $(ATONCE) -run 'TestPooler|TestFailover|TestSchema|TestService|TestUpgrade|TestSmallServer|TestQueue|TestOutage|_in_a_browser' ./internal/acceptance || status=1; \
 		exit \$$status"
+
+test-versions: ## test every version of PostgreSQL and NATS that is promised, and the newest (POSTGRES='14.23.0-beta.17' NATS= for some)
+	@sh deployments/checks/versions.sh
+
+test-deployments: ## run compose, units and chart for real by the guides' lines, under load (root on Debian; 30 minutes the first time)
+	@sh deployments/checks/machine.sh $(GO) test -count=1 -v -timeout 60m ./deployments/running
 
 test-citus: ## test the whole service over HTTP on a coordinator and two workers of Citus, where that extension is installed
 	@$(WITHPOSTGRES) -citus $(GO) test -count=1 -timeout 15m -run 'TestService/production|TestSpread' ./internal/acceptance ./internal/database
@@ -106,6 +123,7 @@ check: $(TOOLS)/golangci-lint-$(GOLANGCI) $(TOOLS)/govulncheck-$(GOVULNCHECK) $(
 	$(WITHPOSTGRES) $(GO) test -count=1 -run '^TestSchema_is_what' ./internal/database
 	$(TOOLS)/actionlint-$(ACTIONLINT) .github/workflows/*.yaml
 	$(GO) -C deployments/checks tool promtool check rules ../prometheus/alerts.yaml
+	$(GO) -C deployments/checks tool promtool check config ../prometheus/prometheus.yaml
 	$(GO) -C deployments/checks tool promtool test rules ../prometheus/alerts_test.yaml
 	$(TOOLS)/golangci-lint-$(GOLANGCI) run -c deployments/lint/golangci.yml ./...
 	@status=0; out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1) || status=$$?; \

@@ -1,19 +1,24 @@
--- The passwords of the three roles of postgres-roles.sql, from the environment of psql, and what RETENTION_DAYS needs.
+-- The passwords of the three roles of postgres-roles.sql, from the environment of psql.
 \set ON_ERROR_STOP on
-\getenv api_password POSTGRES_API_PASSWORD
-\getenv worker_password POSTGRES_WORKER_PASSWORD
-\getenv tracker_password POSTGRES_TRACKER_PASSWORD
-\getenv retention_days RETENTION_DAYS
-ALTER ROLE supplyhub_api PASSWORD :'api_password';
-ALTER ROLE supplyhub_worker PASSWORD :'worker_password';
-\if :{?tracker_password}
-ALTER ROLE supplyhub_tracker PASSWORD :'tracker_password';
-\endif
-SELECT coalesce(nullif(:'retention_days', ''), '0')::int > 0 AS retention \gset
-\if :retention
-GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
-GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
-GRANT SELECT, UPDATE (kept) ON webhook_partitions TO supplyhub_api;
-GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
-    delete_webhook_table() TO supplyhub_api;
-\endif
+\getenv api POSTGRES_API_PASSWORD
+\getenv worker POSTGRES_WORKER_PASSWORD
+\set tracker ''
+\getenv tracker POSTGRES_TRACKER_PASSWORD
+SELECT set_config('supplyhub.api_password', :'api', false), set_config('supplyhub.worker_password', :'worker', false),
+  set_config('supplyhub.tracker_password', :'tracker', false) \g /dev/null
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['api', 'worker', 'tracker'] LOOP
+    CONTINUE WHEN current_setting('supplyhub.' || name || '_password') = ''; -- no tracker needs a login
+    BEGIN
+      EXECUTE pg_catalog.format('ALTER ROLE %I PASSWORD %L', 'supplyhub_' || name,
+        current_setting('supplyhub.' || name || '_password'));
+    EXCEPTION WHEN insufficient_privilege THEN -- from PostgreSQL 16 on, of a role that came with a move from an older server
+      RAISE WARNING 'the password of supplyhub_% stays as it is: %', name, SQLERRM
+        USING HINT = pg_catalog.format('As a superuser: GRANT %I TO %I WITH ADMIN OPTION; then run this file again.',
+          'supplyhub_' || name, current_user);
+    END;
+  END LOOP;
+END $$;

@@ -1,13 +1,16 @@
 -- The rights that each binary needs and no more. Run it as the schema's owner after `api migrate`, and again after
 -- every upgrade:
 --   psql "$OWNER_URL" -v ON_ERROR_STOP=1 -f deployments/postgres-roles.sql
--- then give the three roles passwords (\password supplyhub_api) and put their addresses into DATABASE_URL, that of
--- supplyhub_tracker into the api's and the commands' TRACKER_DATABASE_URL. The commands of
--- bin/api (migrate, supplier, tracker, retention …) are run as the owner.
+-- with PGOPTIONS='-c supplyhub.retention_days=90' before it where the apis have RETENTION_DAYS. All of it is one transaction:
+-- processes that run meanwhile lose no right for a moment. Then give the three roles passwords (\password supplyhub_api) and put
+-- their addresses into DATABASE_URL, that of supplyhub_tracker into the api's and the commands' TRACKER_DATABASE_URL. The
+-- commands of bin/api (migrate, supplier, tracker, retention …) are run as the owner.
 -- It works in the schema that the owner's tables are in (the first of its search_path). An owner who may not create roles
 -- lets an admin create the three first: CREATE ROLE supplyhub_api LOGIN; CREATE ROLE supplyhub_worker LOGIN; CREATE ROLE
 -- supplyhub_tracker LOGIN; before PostgreSQL 16
 -- that is the better way, as who may create roles there may give itself those that run programs on the server.
+BEGIN;
+
 DO $$
 DECLARE
   name text;
@@ -15,17 +18,17 @@ BEGIN
   FOREACH name IN ARRAY ARRAY['supplyhub_api', 'supplyhub_worker'] LOOP
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
       BEGIN
-        EXECUTE format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
+        EXECUTE pg_catalog.format('CREATE ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
       EXCEPTION WHEN duplicate_object OR unique_violation THEN -- by the same script in another database of the server
       END;
     END IF;
-    EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %I FROM %I', current_schema(), name);
-    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), name);
+    EXECUTE pg_catalog.format('REVOKE ALL ON ALL TABLES IN SCHEMA %I FROM %I', current_schema(), name);
+    EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), name);
   END LOOP;
-  EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC', current_schema());
+  EXECUTE pg_catalog.format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC, supplyhub_api, supplyhub_worker', current_schema());
   -- Nothing makes temporary tables; who could might put one in the place of the schema's own. Where the schema's owner is not the
   -- database's, an admin runs this line.
-  EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, supplyhub_api, supplyhub_worker', current_database());
+  EXECUTE pg_catalog.format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, supplyhub_api, supplyhub_worker', current_database());
 END $$;
 
 -- The login that reads views of tracker clients which other roles own, as a view runs the code of who made it. It has nothing
@@ -39,6 +42,21 @@ BEGIN
     EXCEPTION WHEN duplicate_object OR unique_violation THEN
     END;
   END IF;
+END $$;
+
+-- Who makes a function there may have the owner call it. Before PostgreSQL 15, and in what was restored from there, the
+-- schema public belongs to the superuser: the owner's REVOKE is only a warning.
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['supplyhub_api', 'supplyhub_worker', 'supplyhub_tracker'] LOOP
+    IF has_schema_privilege(name, current_schema(), 'CREATE') THEN
+      RAISE EXCEPTION '% may create objects in the schema %', name, current_schema()
+        USING HINT = pg_catalog.format('As a superuser in this database: ALTER SCHEMA %I OWNER TO %I; then run this file again.',
+          current_schema(), current_user);
+    END IF;
+  END LOOP;
 END $$;
 
 -- The settings that the processes ask for when they connect, for connections through a pooler, which does not carry
@@ -61,7 +79,7 @@ BEGIN
       $s$enable_mergejoin = 'off'$s$,
       $s$plan_cache_mode = 'force_generic_plan'$s$
     ] LOOP
-      EXECUTE format('ALTER ROLE %I IN DATABASE %I SET ', name, current_database()) || setting;
+      EXECUTE pg_catalog.format('ALTER ROLE %I IN DATABASE %I SET ', name, current_database()) || setting;
     END LOOP;
   END LOOP;
 EXCEPTION WHEN insufficient_privilege THEN
@@ -88,7 +106,6 @@ GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;
 GRANT USAGE, SELECT ON SEQUENCE request_numbers TO supplyhub_api, supplyhub_worker;
 GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_days, tracker_versions TO supplyhub_api;
 
-
 -- The console: what it shows, and what an operator with OPERATOR_TOKEN does in it.
 GRANT UPDATE (active) ON suppliers TO supplyhub_api;
 -- Only when suppliers, keys, rates and settings are changed in the console too; without it the commands change them, as the owner.
@@ -103,18 +120,23 @@ DO $$
 DECLARE
   view text;
 BEGIN
-  FOR view IN SELECT format('%I.%I', schemaname, viewname) FROM pg_views WHERE schemaname = current_schema() LOOP
+  FOR view IN SELECT pg_catalog.format('%I.%I', schemaname, viewname) FROM pg_views WHERE schemaname = current_schema() LOOP
     EXECUTE 'GRANT SELECT ON ' || view || ' TO supplyhub_api';
   END LOOP;
 END $$;
 ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM supplyhub_api;
 
 -- Only with RETENTION_DAYS; without it run `api retention run` as the owner.
--- GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
--- GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api; -- UPDATE locks the rows
--- GRANT SELECT, UPDATE (kept) ON webhook_partitions TO supplyhub_api;
--- GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
---     delete_webhook_table() TO supplyhub_api;
+DO $$
+BEGIN
+  IF coalesce(nullif(current_setting('supplyhub.retention_days', true), ''), '0')::int > 0 THEN
+    GRANT DELETE ON material_requests, material_rounds, webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api;
+    GRANT SELECT, UPDATE ON webhook_events, webhook_deliveries, webhook_attempts TO supplyhub_api; -- UPDATE locks the rows
+    GRANT SELECT, UPDATE (kept) ON webhook_partitions TO supplyhub_api;
+    GRANT EXECUTE ON FUNCTION advance_webhook_partitions(bigint, bigint), drop_webhook_partition(bigint),
+      delete_webhook_table() TO supplyhub_api;
+  END IF;
+END $$;
 
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
@@ -135,3 +157,5 @@ GRANT SELECT, DELETE ON operator_notices TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON operator_events TO supplyhub_worker;
 
 GRANT SELECT (created_at, round_at, shard, due_at) ON material_requests TO supplyhub_worker;
+
+COMMIT;

@@ -140,23 +140,54 @@ func TestChart_pods_run_without_any_privilege_and_within_limits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, all map[string]object) {
 		for name, pod := range podSpecs(all) {
-			s := pod.Spec.SecurityContext
-			if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil ||
-				pod.Spec.AutomountServiceAccountToken == nil || *pod.Spec.AutomountServiceAccountToken {
-				t.Errorf("%s: the pod has more rights than it needs", name)
-			}
-			for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-				s := c.SecurityContext
-				if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil ||
-					*s.AllowPrivilegeEscalation || len(s.Capabilities.Drop) == 0 {
-					t.Errorf("%s: container %s has more rights than it needs", name, c.Name)
-				}
-				if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
-					t.Errorf("%s: container %s has no limit of memory or asks for no CPU", name, c.Name)
-				}
-			}
+			checkUnprivileged(t, name, pod.Spec)
 		}
 	})
+}
+
+func checkUnprivileged(t *testing.T, name string, pod corev1.PodSpec) {
+	t.Helper()
+	s := pod.SecurityContext
+	if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil ||
+		pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
+		t.Errorf("%s: the pod has more rights than it needs", name)
+	}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		s := c.SecurityContext
+		if s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil ||
+			*s.AllowPrivilegeEscalation || len(s.Capabilities.Drop) == 0 {
+			t.Errorf("%s: container %s has more rights than it needs", name, c.Name)
+		}
+		if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
+			t.Errorf("%s: container %s has no limit of memory or asks for no CPU", name, c.Name)
+		}
+	}
+}
+
+// The command that the chart's notes print runs where every other pod does: with the same restrictions and settings.
+func TestChart_notes_print_a_command_with_an_api_s_restrictions_and_settings(t *testing.T) {
+	t.Parallel()
+	files, err := render(t, `{image: {pullSecrets: [{name: r}]}, config: {OPERATOR_WEBHOOK_URL: "https://operator.example"},
+		api: {config: {PUBLIC_URL: "https://hub.example"}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := files["supplyhub/templates/NOTES.txt"]
+	line := regexp.MustCompile(`kubectl run supplyhub-command -n default .*--overrides='(.*)'`).FindStringSubmatch(notes)
+	if line == nil {
+		t.Fatal(notes)
+	}
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict([]byte(line[1]), &pod); err != nil {
+		t.Fatal(err)
+	}
+	checkUnprivileged(t, "the command", pod.Spec)
+	c := pod.Spec.Containers[0]
+	if env(c)["PUBLIC_URL"] != "https://hub.example" || env(c)["OPERATOR_WEBHOOK_URL"] == "" || len(c.EnvFrom) != 2 ||
+		c.EnvFrom[0].SecretRef.Name != "supplyhub-api" || c.EnvFrom[1].SecretRef.Name != "supplyhub-migration" ||
+		c.Name != "supplyhub-command" || len(pod.Spec.ImagePullSecrets) != 1 {
+		t.Errorf("%s", line[1])
+	}
 }
 
 func TestChart_probes_ask_the_operator_listener(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/compose-spec/compose-go/v2/loader"
@@ -82,8 +83,9 @@ func TestCompose_leaves_an_intruder_in_any_container_nothing(t *testing.T) {
 			t.Errorf("%s: read-only %t, without %v, privileged %t, %v, %v", name, s.ReadOnly, s.CapDrop, s.Privileged,
 				s.SecurityOpt, s.Tmpfs)
 		}
-		if s.PidsLimit <= 0 || s.MemLimit <= 0 {
-			t.Errorf("%s: up to %d processes and %d bytes", name, s.PidsLimit, s.MemLimit)
+		if s.PidsLimit <= 0 || s.MemLimit <= 0 || s.Logging == nil || s.Logging.Options["max-size"] == "" ||
+			s.Logging.Options["max-file"] == "" {
+			t.Errorf("%s: up to %d processes and %d bytes, and logs within %v", name, s.PidsLimit, s.MemLimit, s.Logging)
 		}
 		if adds := len(s.CapAdd); adds > 0 && (name != "proxy" || !slices.Equal(s.CapAdd, []string{"NET_BIND_SERVICE"})) {
 			t.Errorf("%s has %v", name, s.CapAdd)
@@ -128,5 +130,26 @@ func TestCompose_does_not_start_without_its_secrets(t *testing.T) {
 		if _, err := project(t, settings); err == nil {
 			t.Errorf("it starts without %s", name)
 		}
+	}
+}
+
+// What a command does depends on the settings of the service: where a link leads, who is notified, which receivers are let be.
+func TestCompose_command_has_every_setting_of_an_api_and_the_rights_of_the_owner(t *testing.T) {
+	t.Parallel()
+	settings := required(t)
+	settings["PUBLIC_URL"], settings["OPERATOR_WEBHOOK_URL"] = "https://hub.example", "https://operator.example"
+	p, err := project(t, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := p.AllServices()["command"].Environment
+	for name, value := range p.Services["api-1"].Environment {
+		got := command[name]
+		if same := got != nil && *got == *value; same == (name == "DATABASE_URL") {
+			t.Errorf("%s of a command is the api's: %t", name, same)
+		}
+	}
+	if address := command["DATABASE_URL"]; !strings.HasPrefix(*address, "postgres://supplyhub:") {
+		t.Errorf("commands do not run as the owner but at %s", *address)
 	}
 }

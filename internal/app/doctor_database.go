@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 const (
 	clockNoticed = time.Second      // of difference: an operator should know
 	clockBroken  = 30 * time.Second // tokens begin to be refused
-	fewLeft      = 24               // connections that one more process takes
 )
 
 // rights returns what each role needs of PostgreSQL, as deployments/postgres-roles.sql grants it.
@@ -81,7 +81,18 @@ func (d *doctor) examineChanges(ctx context.Context, version string) {
 			"it answers and takes no changes: %v", err)
 		return
 	}
-	d.say(well, "database", "", "%s %s answers and takes changes", d.db.Engine(), version)
+	old := d.db.Engine() == database.Postgres && database.Untested(version)
+	d.sayAnswers("database", old, strconv.Itoa(database.OldestPostgres), "%s %s answers and takes changes", d.db.Engine(),
+		version)
+}
+
+// sayAnswers reports a server that works, with a warning where it is older than the service is tested with.
+func (d *doctor) sayAnswers(name string, old bool, oldest, detail string, args ...any) {
+	if old {
+		d.say(warning, name, "use version "+oldest+" or newer: the service is not tested with this one", detail, args...)
+		return
+	}
+	d.say(well, name, "", detail, args...)
 }
 
 // examineFile reads the whole file of the embedded database.
@@ -119,7 +130,7 @@ func (d *doctor) examineServer(ctx context.Context, found database.Examination) 
 		d.examineReplica(ctx)
 	}
 	d.sayClock(found.ClockAhead)
-	d.sayConnections(found.Left)
+	d.sayConnections(found.Left, d.db.Connections())
 	if d.role == config.ForAPI && d.cfg.Retention > 0 {
 		d.examinePartitions(ctx)
 	}
@@ -150,12 +161,12 @@ func (d *doctor) sayClock(ahead time.Duration) {
 	d.say(status, "clock", todo, "this machine's is %s %s the database's", ahead.Abs().Round(time.Millisecond), where)
 }
 
-func (d *doctor) sayConnections(left int) {
+func (d *doctor) sayConnections(left, taken int) {
 	status, todo := well, ""
-	if left < fewLeft {
+	if left < taken {
 		status, todo = warning, "raise max_connections or the role's limit, set pool_max_conns, or use a pooler"
 	}
-	d.say(status, "database connections", todo, "%d are left, one more process takes up to %d", left, fewLeft)
+	d.say(status, "database connections", todo, "%d are left, one more process takes up to %d", left, taken)
 }
 
 func (d *doctor) examinePartitions(ctx context.Context) {

@@ -64,7 +64,7 @@ func (d *doctor) examineQueue(ctx context.Context) {
 		d.say(broken, "nats", "start it, or correct NATS_URL and its credentials", "it is not reached: %v", err)
 		return
 	}
-	d.say(well, "nats", "", "%s answers", found.Server)
+	d.sayAnswers("nats", queue.Untested(found.Version), queue.OldestNATS, "%s answers", found.Server)
 	d.sayProcess(ctx, role)
 	d.sayEncrypted("nats encryption", found.Plain, "use tls:// in NATS_URL, and NATS_CA")
 	if d.sayStream(found.Stream) {

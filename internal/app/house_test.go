@@ -132,6 +132,8 @@ var edges = map[string][]string{
 	"internal/httpapi/docs/receiver": {"pkg/webhook"}, // the receiver that /docs/webhooks shows
 	"internal/httpapi/openapitest":   {"internal/httpapi"},
 	"internal/queue/queuetest":       {"internal/app/apptest/wait"},
+	"deployments/guide":              {},
+	"deployments/running":            {}, // tests only
 	"deployments":                    {}, // a test only
 }
 
@@ -159,7 +161,7 @@ var homes = []struct {
 }
 
 // helpers are the packages for tests and measurements: the homes of libraries do not bind them.
-var helpers = []string{"internal/acceptance", "internal/app/apptest", "internal/bench",
+var helpers = []string{"deployments/guide", "internal/acceptance", "internal/app/apptest", "internal/bench",
 	"internal/database/databasetest", "internal/httpapi/bodytest", "internal/httpapi/openapitest",
 	"internal/queue/queuetest"}
 

@@ -75,7 +75,8 @@ func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file str
 		if err := ctx.Err(); err != nil {
 			return r, fmt.Errorf("restore into DATA_DIR: %w", err)
 		}
-		if err := place(filepath.Join(staged, name), filepath.Join(cfg.DataDir, name)); err != nil {
+		made := filepath.Join(staged, name)
+		if err := errors.Join(ownAs(cfg.DataDir, made), place(made, filepath.Join(cfg.DataDir, name))); err != nil {
 			return r, fmt.Errorf("restore into DATA_DIR: %w", err)
 		}
 	}

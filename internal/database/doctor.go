@@ -120,6 +120,9 @@ func readable(c *pgx.Conn) bool {
 	return !encrypted && ok && !at.IP.IsLoopback()
 }
 
+// Connections returns how many connections a process of this configuration takes.
+func (d *DB) Connections() int { return int(d.server.write.Config().MaxConns + d.server.readers) }
+
 // Lacking returns those of the rights that this role does not have, on PostgreSQL; a right on some columns counts.
 func (d *DB) Lacking(ctx context.Context, rights []Right) ([]Right, error) {
 	if d.engine != Postgres {

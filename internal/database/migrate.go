@@ -56,6 +56,9 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	if d.engine == Postgres {
+		d.warnUntested(ctx)
+	}
 	if state.ahead > 1 || state.development {
 		return state.fault()
 	}

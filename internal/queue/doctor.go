@@ -20,11 +20,12 @@ const examineTimeout = 5 * time.Second
 // Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
 type Examination struct {
 	Server  string // its address, without credentials
-	Plain   bool   // the connection leaves this machine, and not by TLS
-	Stream  error  // ErrAbsent: it is not there, and is made by the next process that starts
-	Rights  error  // what the user may not do that the process does
-	Refused error  // why the stream takes nothing
-	Unread  error  // why a worker reads nothing
+	Version string
+	Plain   bool  // the connection leaves this machine, and not by TLS
+	Stream  error // ErrAbsent: it is not there, and is made by the next process that starts
+	Rights  error // what the user may not do that the process does
+	Refused error // why the stream takes nothing
+	Unread  error // why a worker reads nothing
 }
 
 // ErrAbsent says that the stream was not made yet.
@@ -47,7 +48,7 @@ func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err er
 		return e, fmt.Errorf("connect to NATS: %w", err)
 	}
 	defer q.nc.Close()
-	e.Server, e.Plain = q.nc.ConnectedUrlRedacted(), q.plain()
+	e.Server, e.Version, e.Plain = q.nc.ConnectedUrlRedacted(), q.nc.ConnectedServerVersion(), q.plain()
 	if q.js, err = jetstream.New(q.nc); err != nil {
 		return e, err
 	}

@@ -226,6 +226,9 @@ func (q *Queue) connected(nc *nats.Conn) {
 	}
 	q.log.Info("queue is connected", "server", server)
 	q.reached.Store(true)
+	if version := nc.ConnectedServerVersion(); Untested(version) {
+		q.log.Warn("the service is not tested with a NATS as old as this", "version", version, "oldest", OldestNATS)
+	}
 	q.link.clear()
 	q.rights.clear()
 	q.deaf.clear()

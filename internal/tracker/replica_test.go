@@ -14,6 +14,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest/cluster"
 )
 
@@ -26,6 +27,7 @@ type replicated struct {
 
 func newReplicated(t *testing.T) *replicated {
 	t.Helper()
+	databasetest.NeedsTools(t)
 	primary, err := cluster.Start(true) // commits are written
 	if err != nil {
 		t.Fatal(err)

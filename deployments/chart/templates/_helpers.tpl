@@ -109,3 +109,14 @@ readinessProbe:
   timeoutSeconds: 3
   failureThreshold: 2
 {{- end }}
+
+{{/* The pod of an operator's command, for kubectl run --overrides: the api's settings, and the owner's DATABASE_URL, which comes last. */}}
+{{- define "supplyhub.command" -}}
+{{- $container := fromYaml (include "supplyhub.env" (list . "api")) -}}
+{{- $_ := set $container "envFrom" (append $container.envFrom (dict "secretRef" (dict "name" .Values.secrets.migration))) -}}
+{{- $_ := set $container "securityContext" (fromYaml (include "supplyhub.containerSecurity" .)) -}}
+{{- $_ := set $container "resources" .Values.api.resources -}}
+{{- $container = merge $container (dict "name" "supplyhub-command" "image" (include "supplyhub.image" .) "args" (list "supplier" "list") "stdin" true "tty" true) -}}
+{{- $spec := fromYaml (include "supplyhub.pod" (list . "command")) -}}
+{{- toJson (dict "spec" (set $spec "containers" (list $container))) -}}
+{{- end }}

@@ -70,9 +70,19 @@ func Script(tb testing.TB, address, file string) {
 	}
 }
 
+// NeedsTools skips the test, and says so, where pg_dump and its like are older than the server.
+func NeedsTools(tb testing.TB) {
+	tb.Helper()
+	if err := cluster.FindTools(); err != nil {
+		fmt.Fprintf(os.Stderr, "SKIPPED: %s: %v\n", tb.Name(), err)
+		tb.Skip(err)
+	}
+}
+
 // Dump returns a file that pg_dump made of the database at the address.
 func Dump(tb testing.TB, address string) (file string) {
 	tb.Helper()
+	NeedsTools(tb)
 	file = filepath.Join(tb.TempDir(), "dump")
 	if err := cluster.Run(tb.Context(), "pg_dump", "--format=custom", "--file="+file, address); err != nil {
 		tb.Fatal(err)

@@ -123,6 +123,21 @@ func (c *Cluster) Tool(name string) string {
 	return tool
 }
 
+// ErrOldTools says that pg_dump and the others here are older than the server, which they refuse.
+var ErrOldTools = errors.New("PostgreSQL's own tools on this machine are older than the server")
+
+// FindTools returns ErrOldTools unless the tools fit Start's servers.
+func FindTools() error {
+	bin, err := findOrInstall()
+	if err != nil {
+		return err
+	}
+	if c := (&Cluster{bin: bin}); versionOf(c.Tool("pg_dump")) < majorVersion(bin) {
+		return ErrOldTools
+	}
+	return nil
+}
+
 // Exited returns a channel that is closed when the server has ended.
 func (c *Cluster) Exited() <-chan struct{} { return c.exited }
 
@@ -149,8 +164,11 @@ func program(bin, name string) string {
 	return name
 }
 
-// binaries returns the directory of the newest PostgreSQL on this machine.
+// binaries returns the directory of the newest PostgreSQL on this machine, or of the one that is chosen.
 func binaries() (string, error) {
+	if chosen := os.Getenv("SUPPLYHUB_TEST_POSTGRES_BIN"); chosen != "" {
+		return chosen, nil
+	}
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
 		dirs = append(dirs, filepath.Dir(path))
@@ -182,7 +200,12 @@ func majorVersion(dir string) int {
 	if _, err := exec.LookPath(filepath.Join(dir, "initdb")); err != nil {
 		return 0
 	}
-	out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+	return versionOf(filepath.Join(dir, "postgres"))
+}
+
+// versionOf returns the major version that a program names, or 0.
+func versionOf(program string) int {
+	out, err := exec.Command(program, "--version").Output()
 	match := versionNumber.FindSubmatch(out)
 	if err != nil || match == nil {
 		return 0

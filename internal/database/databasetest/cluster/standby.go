@@ -31,7 +31,7 @@ func (c *Cluster) Standby() (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
-	backup := command(dir, c.account, c.program("pg_basebackup"), "--host", c.dir, "--port", port, "--username", role,
+	backup := command(dir, c.account, c.Tool("pg_basebackup"), "--host", c.dir, "--port", port, "--username", role,
 		"--pgdata", filepath.Join(dir, "data"), "--write-recovery-conf", "--checkpoint", "fast", "--no-sync")
 	if out, err := backup.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("pg_basebackup: %w\n%s", err, out)
@@ -58,18 +58,9 @@ func (c *Cluster) Set(name, value string) error {
 	return err
 }
 
-// program returns the path of one of PostgreSQL's, which are next to the server even where PATH has links to it alone.
-func (c *Cluster) program(name string) string {
-	server, err := filepath.EvalSymlinks(filepath.Join(c.bin, "postgres"))
-	if err != nil {
-		return filepath.Join(c.bin, name)
-	}
-	return filepath.Join(filepath.Dir(server), name)
-}
-
 // Promote makes a standby a primary.
 func (c *Cluster) Promote() error {
-	out, err := command(c.dir, c.account, c.program("pg_ctl"), "promote", "--wait", "--pgdata",
+	out, err := command(c.dir, c.account, c.Tool("pg_ctl"), "promote", "--wait", "--pgdata",
 		filepath.Join(c.dir, "data")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pg_ctl promote: %w\n%s", err, out)

@@ -646,7 +646,7 @@ BEGIN
         FOR part IN SELECT kind || '_' || name FROM webhook_partitions, unnest(kinds) AS kind
             WHERE closed_at IS NULL AND first_uid < newest.first_uid
         LOOP
-            EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+            EXECUTE pg_catalog.format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
                 autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000, autovacuum_freeze_min_age = 0,
                 autovacuum_freeze_table_age = 0, vacuum_truncate = false)', part);
         END LOOP;
@@ -662,8 +662,8 @@ BEGIN
         ends := CASE parent WHEN 'webhook_events' THEN ARRAY[ahead.first_uid::text, ahead.end_uid::text]
             ELSE ARRAY[webhook_border(ahead.first_uid), webhook_border(ahead.end_uid)] END;
         part := parent || '_' || ahead.name;
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING STORAGE)', part, parent);
-        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, ends[1], ends[2]);
+        EXECUTE pg_catalog.format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING STORAGE)', part, parent);
+        EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, ends[1], ends[2]);
     END LOOP;
     INSERT INTO webhook_partitions VALUES (ahead.name, ahead.first_uid, ahead.end_uid);
     RETURN true;
@@ -687,17 +687,17 @@ BEGIN
     IF suffix IS NULL THEN
         RETURN '';
     END IF;
-    EXECUTE format('LOCK TABLE %I, %I, %I IN SHARE UPDATE EXCLUSIVE MODE', events, deliveries, attempts);
-    EXECUTE format($q$SELECT EXISTS (SELECT FROM %1$I WHERE status = 'pending' AND worker IS NULL)
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I, %I IN SHARE UPDATE EXCLUSIVE MODE', events, deliveries, attempts);
+    EXECUTE pg_catalog.format($q$SELECT EXISTS (SELECT FROM %1$I WHERE status = 'pending' AND worker IS NULL)
         OR EXISTS (SELECT FROM %1$I WHERE worker IS NOT NULL)$q$, deliveries) INTO busy;
     IF busy THEN
         RETURN 'deliveries are pending';
     END IF;
     PERFORM set_config('lock_timeout', '30ms', true);
     LOCK TABLE ONLY webhook_events, ONLY webhook_deliveries, ONLY webhook_attempts IN ACCESS EXCLUSIVE MODE;
-    EXECUTE format('ALTER TABLE webhook_events DETACH PARTITION %I', events);
-    EXECUTE format('ALTER TABLE webhook_deliveries DETACH PARTITION %I', deliveries);
-    EXECUTE format('ALTER TABLE webhook_attempts DETACH PARTITION %I', attempts);
+    EXECUTE pg_catalog.format('ALTER TABLE webhook_events DETACH PARTITION %I', events);
+    EXECUTE pg_catalog.format('ALTER TABLE webhook_deliveries DETACH PARTITION %I', deliveries);
+    EXECUTE pg_catalog.format('ALTER TABLE webhook_attempts DETACH PARTITION %I', attempts);
     DELETE FROM webhook_partitions WHERE name = suffix;
     RETURN '';
 EXCEPTION WHEN lock_not_available THEN
@@ -719,7 +719,7 @@ BEGIN
     IF gone IS NULL THEN
         RETURN false;
     END IF;
-    EXECUTE format('DROP TABLE %I', gone);
+    EXECUTE pg_catalog.format('DROP TABLE %I', gone);
     RETURN true;
 END $$;
 -- +goose StatementEnd

@@ -1,0 +1,128 @@
+//go:build unix
+
+package running_test
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/deployments/guide"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
+	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+)
+
+const compose = "docker compose -f deployments/compose.yaml "
+
+// The story of an operator, by the lines of README.md, scaling.md, upgrade.md and backup.md.
+func TestCompose_starts_scales_upgrades_and_restores_by_the_lines_of_the_guides(t *testing.T) {
+	m := newMachine(t)
+	port := strconv.Itoa(queuetest.FreePort(t))
+	m.env = append(m.env, "PUBLIC_PORT="+port, "PUBLIC_URL=https://hub.example")
+	t.Cleanup(func() { _, _ = m.try(m.tree(), "sh", "-c", compose+"--profile command down --volumes --timeout 1") })
+	printed := m.typed(guide.Blocks(t, document("../README.md"), "Going to production")[0])
+	l := newLoad(t, "http://127.0.0.1:"+port, regexp.MustCompile(`hub_sk_\w+`).FindString(printed))
+	scale := guide.Blocks(t, document("scaling.md"), "Ways to run it")[1]
+	l.while("scaling", func() {
+		m.typed(scale)
+		m.typed(strings.Replace(scale, "worker=6", "worker=1", 1))
+		m.typed(scale)
+	})
+	m.typed(`sed -i 's/^VERSION=.*/VERSION=v0.2.0/' deployments/.env`)
+	l.while("the upgrade", func() { m.typed(guide.Blocks(t, document("upgrade.md"), "With compose")[0]) })
+	quick := os.Getenv("QUICK") != "" // no version is linked in
+	if version := m.typed(compose + "exec -T api-1 /usr/local/bin/api --version"); !quick && !strings.Contains(version, "v0.2.0") {
+		t.Errorf("after the upgrade an api is %s", version)
+	}
+	t.Run("callers", func(t *testing.T) { m.t, l.t = t, t; m.knowsCallers(l) })
+	m.t, l.t = t, t
+	m.keepsWithinBounds()
+	l.estimated(1)
+	blocks := guide.Blocks(t, document("backup.md"), "PostgreSQL with compose")
+	l.while("the dump", func() { m.typed(blocks[0]) })
+	m.typed(compose + "down --volumes")
+	m.typed(blocks[1])
+	l.estimated(1)
+	l.while("the service that was restored", func() { m.typed(scale) })
+}
+
+// keepsWithinBounds checks what grows, and what an operator asks.
+func (m machine) keepsWithinBounds() {
+	m.t.Helper()
+	for _, volume := range strings.Fields(m.run(m.tree(), "docker", "volume", "ls", "--quiet")) {
+		if !strings.HasPrefix(volume, "supplyhub_") {
+			m.t.Errorf("a volume without a name was left: %s", volume)
+		}
+	}
+	for _, container := range strings.Fields(m.typed(compose + "ps --quiet")) {
+		config := m.run(m.tree(), "docker", "inspect", "--format", "{{.HostConfig.LogConfig}}", container)
+		if !strings.Contains(config, "max-size") {
+			m.t.Errorf("logs without a bound: %s", config)
+		}
+	}
+	for _, name := range []string{"api-1", "api-2", "worker"} {
+		if text := m.typed(compose + "exec -T proxy wget -q -O - http://" + name + ":9090/metrics"); !strings.Contains(text,
+			"supplyhub_requests") {
+			m.t.Errorf("%s shows no metrics by its name", name)
+		}
+	}
+	link := m.typed(compose + "run --rm command supplier portal-link Acme")
+	if !strings.Contains(link, "https://hub.example/portal/") {
+		m.t.Errorf("a command does not know PUBLIC_URL: %s", link)
+	}
+}
+
+// knowsCallers sends calls through proxies in front, as scaling.md sets them up, and looks for the callers in the log.
+func (m machine) knowsCallers(l *load) {
+	m.t.Helper()
+	front := strconv.Itoa(queuetest.FreePort(m.t))
+	dir := m.t.TempDir()
+	block := guide.Fenced(m.t, document("scaling.md"), "TLS", "nginx")[0]
+	block = strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(l.url, "http://"), "443 ssl", front+" ssl").Replace(block)
+	site := guide.Fenced(m.t, document("scaling.md"), "TLS", "caddyfile")[0]
+	for name, text := range map[string]string{"nginx.conf": "events {}\nhttp {\n" + block + "}\n", "Caddyfile": site} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // a container reads it
+			m.t.Fatal(err)
+		}
+	}
+	image := regexp.MustCompile(`image: (caddy:\S+)`).FindStringSubmatch(m.run(m.tree(), "cat", "deployments/compose.yaml"))[1]
+	m.run(dir, "docker", "run", "--rm", "-v", dir+":/etc/caddy:ro", image, "caddy", "validate", "--adapter", "caddyfile",
+		"--config", "/etc/caddy/Caddyfile")
+	m.run(dir, "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=hub.example", "-days", "2", "-out",
+		"hub.example.pem", "-keyout", "hub.example.key")
+	nginx := strings.TrimSpace(m.run(dir, "docker", "run", "--detach", "--rm", "--network", "host", "-v", dir+":/etc/ssl:ro",
+		"supplyhub-test/debian", "nginx", "-c", "/etc/ssl/nginx.conf", "-g", "daemon off;"))
+	defer func() { _, _ = m.try(dir, "docker", "kill", nginx) }()
+
+	client := http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its own certificate
+	}}
+	through := func(name, caller string) (status int, kind string) {
+		r, err := l.request("https://127.0.0.1:"+front, l.id.Add(1), name)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		r.Header.Set("X-Forwarded-For", caller)
+		answer, err := client.Do(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer answer.Body.Close()
+		_, _ = io.Copy(io.Discard, answer.Body)
+		return answer.StatusCode, answer.Header.Get("Content-Type")
+	}
+	wait.Until(m.t, "nginx serves", func() bool { status, _ := through("Shelf", "198.51.100.1"); return status == 201 })
+	if status, kind := through(strings.Repeat("a", 3<<19), ""); status != 413 || kind != "application/problem+json" {
+		m.t.Errorf("a body that is too large is answered %d %s", status, kind)
+	}
+	logs := m.typed(compose + "logs --no-log-prefix api-1 api-2 | grep '\"status\":413'")
+	if !strings.Contains(logs, `"client":"127.0.0.1"`) {
+		m.t.Errorf("nginx was called from 127.0.0.1, the apis log %s", logs)
+	}
+}
