@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -27,7 +28,7 @@ const (
 	lookEach      = 512              // rounds of one supplier
 	lookMost      = 2048             // rounds in all
 
-	undeliveredLooks = 3           // in a row, that found rounds of which no message came
+	undeliveredLooks = 3           // without a message in between, that found rounds of which none came
 	undeliveredSaid  = time.Minute // so long it is said, and how often it is logged
 )
 
@@ -43,7 +44,7 @@ type looker struct {
 
 	now   chan struct{}  // holds a note when there are fresh shards
 	after map[int]string // the supplier behind which the next look at a shard begins
-	lost  int            // looks in a row that found what no message brought
+	lost  atomic.Int64   // looks since the last message that found what no message had brought
 }
 
 func newLooker() looker {
@@ -202,19 +203,14 @@ func (l *looker) went(rows []dueRound) (more bool) {
 	return more
 }
 
-// noteLost counts the looks in a row that found rounds of which no message came.
+// noteLost counts the looks that found rounds of which no message came. Take forgets them.
 func (s *Service) noteLost(ctx context.Context, found bool) {
-	l := &s.looking
-	if !found {
-		l.lost = 0
-		return
-	}
-	if l.lost++; l.lost >= undeliveredLooks && s.undelivered.set(s.deps.Local()) {
+	if found && s.looking.lost.Add(1) >= undeliveredLooks && s.undelivered.set(s.deps.Local()) {
 		s.deps.Log.WarnContext(ctx, ErrUndelivered.Error())
 	}
 }
 
-// Undelivered returns ErrUndelivered when the looks of the last minute found, again and again, requests of which no
+// Undelivered returns ErrUndelivered when a look of the last minute found, as those before it, requests of which no
 // message came.
 func (s *Service) Undelivered() error { return s.undelivered.reason(s.deps.Local()) }
 

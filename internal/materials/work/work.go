@@ -102,7 +102,10 @@ func (s *Service) Publish(rounds ...round.Round) {
 }
 
 // Take puts the rounds of a message in hand. It does not block; a round without room is found due later.
-func (s *Service) Take(rounds []round.Round) { s.hand.add(rounds) }
+func (s *Service) Take(rounds []round.Round) {
+	s.looking.lost.Store(0)
+	s.hand.add(rounds)
+}
 
 // Run estimates, until ctx ends, what is put in hand and what is due to the shards that Own names. Then nothing new is
 // begun, and it returns when what was begun is done.
