@@ -277,7 +277,7 @@ func TestMemory(t *testing.T) {
 	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
 		t.Skip("the race detector multiplies memory; the same test runs without it in `make test`")
 	}
-	// What callers may have held follows the container: this is one of 256 MiB.
+	// The memory that callers may take follows the container: this is one of 256 MiB.
 	h, s := faultHub(t, apptest.Embedded, map[string]string{"GOMEMLIMIT": goMemory})
 	idle := rss(t, h.APIs[0])
 	t.Logf("idle at most %d MiB", idle)
