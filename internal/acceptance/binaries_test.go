@@ -54,7 +54,7 @@ func TestWorker_links_no_SQLite_no_NATS_server_no_routes_and_no_pages(t *testing
 func TestAPI_does_not_grow_unseen(t *testing.T) {
 	t.Parallel()
 	size, _ := linked(t, "api")
-	checkSize(t, "api", size, 51_000_000)
+	checkSize(t, "api", size, 54_700_000) // 53.6 MB are seen; CLDR's names of regions are 2.4 MB of it
 }
 
 // checkSize logs how large a release build is. Other machines' code and the race detector's have other sizes.

@@ -29,6 +29,29 @@ func guide(t *testing.T, file, heading string, number int) []step {
 	return steps
 }
 
+const viewsOfYourOwn = "<h2>For operators: views of your own</h2>"
+
+// The view is made by the role that another system has, with the page's own SQL.
+func TestDocuments_a_view_of_your_own_is_listed_by_the_lines_of_the_page(t *testing.T) {
+	t.Parallel()
+	blocks := page.FindAllStringSubmatch(chapter(t, "../httpapi/docs/trackers.html", viewsOfYourOwn), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("the page has %d blocks", len(blocks))
+	}
+	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1, LeastRights: true})
+	other := newAnalyst(t, h, "fleet")
+	execute(t, other.conn, `SET search_path = fleet`,
+		`CREATE TABLE your_table AS SELECT 7 AS row_id, date '2026-11-20' AS load_day`, blocks[0][1])
+	c := newTrackerClient(t, h)
+	command := strings.Fields(strings.Replace(blocks[1][1], "ID", c.ID, 1))
+	if _, stderr, code := h.Command(t, command[1:]...); code != 0 || strings.Contains(stderr, "note: ") {
+		t.Fatalf("%q: exit code %d, %s", command, code, stderr)
+	}
+	if p, _ := c.page(t, trackers); p.Total != 1 {
+		t.Errorf("the list has %d records", p.Total)
+	}
+}
+
 func TestDocuments_a_supplier_sets_its_webhooks_up_by_the_lines_of_the_page(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)

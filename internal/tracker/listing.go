@@ -62,7 +62,7 @@ func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) 
 		if r.counted() {
 			return s.countedList(ctx, c, r, key, q)
 		}
-		return s.uncounted(ctx, c, r, func(v view) (listing, error) { return v.list(ctx, key, q) })
+		return s.uncounted(ctx, c, r, key, q, view.present, view.list)
 	})
 }
 

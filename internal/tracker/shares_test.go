@@ -92,6 +92,20 @@ func TestShares_keep_one_clients_slow_calls_from_others(t *testing.T) {
 	})
 }
 
+// A page that waits for a second connection while it holds one waits for itself where the reader has one.
+func TestViews_of_others_are_read_over_a_reader_of_one_connection(t *testing.T) {
+	t.Parallel()
+	db := databasetest.OpenURL(t, databasetest.Postgres(t)+"&pool_max_conns=4", "")
+	f := newFleet(t, db)
+	viewWith(t, db, "quick", map[string]string{"dispositivo": "'quick'"})
+	key := f.clientOf("quick", "quick")
+	for _, path := range []string{"/list", "/list?page=2&pageSize=1", "/snapshot", "/snapshot?page=2&pageSize=1"} {
+		if p := get(t, f.engine, key, path); p.Total != 1 {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+}
+
 // A view that can be found and not read is a 503 that the log names.
 func TestView_that_fails_is_unavailable_and_named(t *testing.T) {
 	t.Parallel()

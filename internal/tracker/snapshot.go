@@ -17,7 +17,7 @@ func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, err
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
 		key := pinKey{c.number, listSnapshot, q.day, q.page.size}
 		if !r.counted() {
-			return s.uncounted(ctx, c, r, func(v view) (listing, error) { return v.snapshot(ctx, key, q) })
+			return s.uncounted(ctx, c, r, key, q, view.target, view.snapshot)
 		}
 		first := q.page.number == 1
 		if g, ok := s.remembered(c, r, key, first); ok {

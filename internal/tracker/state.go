@@ -94,18 +94,22 @@ func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey) (
 	return l, nil
 }
 
+// lookBefore is look, and on a replica at the primary too, where that is needed.
+func (s *Service) lookBefore(ctx context.Context, c Client, r *relation, key pinKey, first bool) (look, error) {
+	l, err := s.look(ctx, c, r, key)
+	if err == nil && !first && s.deps.DB.Replicated() {
+		err = s.lookAtPrimary(ctx, r, key, &l)
+	}
+	return l, err
+}
+
 // openCursor returns the state that a page is to be read from: page 1 sees the present one and notes it for the pages
 // after.
 func (s *Service) openCursor(ctx context.Context, c Client, r *relation, key pinKey, first bool,
 	present func(context.Context, state) (state, error)) (state, error) {
-	l, err := s.look(ctx, c, r, key)
+	l, err := s.lookBefore(ctx, c, r, key, first)
 	if err != nil {
 		return state{}, err
-	}
-	if !first && s.deps.DB.Replicated() {
-		if err := s.lookAtPrimary(ctx, r, key, &l); err != nil {
-			return state{}, err
-		}
 	}
 	st := l.pinned
 	if first || !l.found {

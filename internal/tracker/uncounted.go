@@ -33,24 +33,42 @@ type views struct {
 // view is a view while a page of it is read.
 type view struct {
 	*relation
-	s      *Service
-	client Client
-	sel    database.Select
+	s   *Service
+	sel database.Select
 }
 
-// uncounted runs fn over the client's view, within the shares of reading.
-func (s *Service) uncounted(ctx context.Context, c Client, r *relation, fn func(view) (listing, error)) (
-	l listing, err error) {
+// uncounted returns a page of the client's view, within the shares of reading. The service's own tables are read before
+// the view and written after it: a page that holds a connection and waits for a second one waits for itself where the
+// reader has one.
+func (s *Service) uncounted(ctx context.Context, c Client, r *relation, key pinKey, q query,
+	present func(view, context.Context, query) (state, error),
+	page func(view, context.Context, state, query) (listing, error)) (l listing, err error) {
 	end, err := s.shares.take(c.number)
 	if err != nil {
 		return listing{}, err
 	}
 	defer end()
-	err = s.isolated(ctx, r, func(sel database.Select) error {
-		l, err = fn(view{r, s, c, sel})
+	first := q.page.number == 1
+	noted, err := s.lookBefore(ctx, c, r, key, first)
+	if err != nil {
+		return listing{}, err
+	}
+	st := noted.pinned
+	err = s.isolated(ctx, r, func(sel database.Select) (err error) {
+		v := view{r, s, sel}
+		if first || !noted.found {
+			if st, err = present(v, ctx, q); err != nil {
+				return err
+			}
+		}
+		l, err = page(v, ctx, st, q)
 		return err
 	})
-	return l, err
+	if err != nil {
+		return listing{}, err
+	}
+	s.saveCursor(ctx, r, key, st, first)
+	return l, nil
 }
 
 // errNoLogin says that a command does not run the code of others with its own login.
@@ -71,18 +89,14 @@ func (s *views) isolated(ctx context.Context, r *relation, fn func(database.Sele
 
 // list returns a page of the view, newest load first. The rows after the first pages' newest id are left out, where ids
 // are integers: those that come while a client reads on would move the others.
-func (v view) list(ctx context.Context, key pinKey, q query) (listing, error) {
-	st, err := v.s.openCursor(ctx, v.client, v.relation, key, q.page.number == 1, v.present)
-	if err != nil {
-		return listing{}, err
-	}
+func (v view) list(ctx context.Context, st state, q query) (listing, error) {
 	p := newParameters(v.relation)
 	from := " FROM " + v.from + " WHERE " + p.upTo(st)
 	if q.day != "" {
 		from += " AND " + p.on(columnLoadDate, q.day)
 	}
 	var total int64
-	err = v.sel(ctx, "SELECT count(*)"+from, func(row [][]byte) error { return scanInts(row, &total) }, p.args...)
+	err := v.sel(ctx, "SELECT count(*)"+from, func(row [][]byte) error { return scanInts(row, &total) }, p.args...)
 	if err != nil {
 		return listing{}, fmt.Errorf("count the view's rows: %w", err)
 	}
@@ -104,12 +118,7 @@ func (v view) list(ctx context.Context, key pinKey, q query) (listing, error) {
 }
 
 // snapshot returns a page of the devices that pinged on the target date, one record each, by device.
-func (v view) snapshot(ctx context.Context, key pinKey, q query) (listing, error) {
-	st, err := v.s.openCursor(ctx, v.client, v.relation, key, q.page.number == 1,
-		func(ctx context.Context, st state) (state, error) { return v.target(ctx, st, q.day) })
-	if err != nil {
-		return listing{}, err
-	}
+func (v view) snapshot(ctx context.Context, st state, q query) (listing, error) {
 	if st.day == "" {
 		return v.s.newListing(0, q.page), nil
 	}
@@ -130,10 +139,10 @@ func (v view) snapshot(ctx context.Context, key pinKey, q query) (listing, error
 }
 
 // target returns the present state with the given date, or the latest on which a device pinged.
-func (v view) target(ctx context.Context, st state, given string) (state, error) {
-	st, err := v.present(ctx, st)
-	if err != nil || given != "" {
-		st.day = given
+func (v view) target(ctx context.Context, q query) (state, error) {
+	st, err := v.present(ctx, q)
+	if err != nil || q.day != "" {
+		st.day = q.day
 		return st, err
 	}
 	p := newParameters(v.relation)
@@ -207,7 +216,7 @@ func (v view) records(ctx context.Context, st state, places []int64, l *listing)
 }
 
 // present returns the largest id that there is, when ids are integers.
-func (v view) present(ctx context.Context, _ state) (state, error) {
+func (v view) present(ctx context.Context, _ query) (state, error) {
 	st := state{maxID: noID}
 	largest := "max(" + quote(columnID) + ")"
 	switch {
