@@ -99,7 +99,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON sessions, tracker_pins TO supplyhub_api;
 GRANT SELECT, INSERT, DELETE ON portal_links, portal_sessions TO supplyhub_api;
 -- The acts of suppliers on the deliveries to their own receivers.
 GRANT SELECT ON webhook_events, webhook_attempts, webhook_shards TO supplyhub_api;
-GRANT UPDATE (status, series, next_attempt_at, updated_at, ended_because) ON webhook_deliveries TO supplyhub_api;
+GRANT UPDATE (status, series, next_attempt_at, updated_at, resent_at, ended_because) ON webhook_deliveries TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE ON webhook_receivers, webhook_tests TO supplyhub_api;
 GRANT SELECT, INSERT, UPDATE ON products, scoreboard_usage, material_requests TO supplyhub_api;
 GRANT SELECT, INSERT ON material_rounds TO supplyhub_api;

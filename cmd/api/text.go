@@ -171,11 +171,7 @@ func explain(err error) string {
 	}
 	lines := []string{e.Detail}
 	for _, v := range e.Violations {
-		name := v.Parameter
-		if v.Pointer != nil {
-			name = strings.TrimPrefix(*v.Pointer, "/")
-		}
-		lines = append(lines, fmt.Sprintf("  %s %s", name, v.Detail))
+		lines = append(lines, fmt.Sprintf("  %s %s", v.Place(), v.Detail))
 	}
 	return strings.Join(lines, "\n")
 }

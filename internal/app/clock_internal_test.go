@@ -25,7 +25,9 @@ func decided() map[string]string {
 		"operator_events.due_at": setBack, "operator_events.at": setBack, "operator_notices.at": setBack,
 		"material_requests.due_at": setBack,
 
-		"webhook_receivers.recovering_until": distrust, "workers.alive_until": renewals,
+		"webhook_deliveries.resent_at": distrust, "webhook_receivers.recovering_until": distrust,
+
+		"workers.alive_until": renewals,
 
 		"sessions.expires_at": validity, "portal_links.expires_at": validity, "portal_sessions.expires_at": validity,
 		"supplier_api_keys.active_until": validity, "supplier_webhook_secrets.active_until": validity,

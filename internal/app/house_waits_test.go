@@ -35,7 +35,7 @@ var waits = []struct {
 		figures.keep figures.trim
 		notify.forget notify.openEvents notify.putOff notify.save notify.setBack notify.take
 		operator.lockOld operator.prune
-		receivers.lockFailing receivers.pauseFailing receivers.saveHealth
+		receivers.pauseFailing receivers.saveHealth
 		sending.giveShards sending.leave sending.takeOver sending.takeShards
 		supplierauth.purgePortal supplierauth.purgeRotated supplierauth.purgeSessions
 		work.setBack work.tryAgain`},
@@ -43,7 +43,7 @@ var waits = []struct {
 		pause after a 410, a request that is lost, a notice, a receiver that has recovered) that one's decision holds.`, `
 		database.ShareLock database.insertAside database.loadSQLite
 		deliveries.CatchUp deliveries.DueAgain deliveries.SetAside deliveries.lockOf deliveries.reopen
-		deliveries.begin deliveries.store receivers.moved
+		deliveries.begin deliveries.store receivers.lockFailing receivers.moved
 		estimates.remove estimates.save
 		materials.choose materials.fail materials.lock materials.nextRound materials.redelivered
 		notify.add

@@ -33,10 +33,7 @@ func (s *Service) explain(c *gin.Context, err error) string {
 	return s.site.Explain(c, err, internal, func(e *errs.Error) string {
 		sentences := []string{s.site.Text(c, e.Detail)}
 		for _, v := range e.Violations {
-			name := v.Parameter
-			if v.Pointer != nil {
-				name = strings.TrimPrefix(*v.Pointer, "/")
-			}
+			name := v.Place()
 			if label := labels()[name]; label != "" {
 				name = s.site.Text(c, label)
 			}

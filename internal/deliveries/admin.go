@@ -82,20 +82,20 @@ const redeliverBatch = 500
 // without end. done is called with how many are redelivered so far.
 func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
 	filter.unchanged = d.deps.Now()
-	total, err := d.redeliver(ctx, filter, func(n int64) error { done(n); return nil })
+	total, err := d.redeliver(ctx, filter, done)
 	logctx.Note(ctx, slog.Int64("count", total))
 	return total, err
 }
 
 // redeliver goes through the pages of the filter, one transaction each. Between two it yields to other writers on
 // SQLite. However many recoveries a process makes, one page of all of them is written at a time.
-func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64) error) (total int64, err error) {
+func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
 	var writing time.Time
 	for behind, more := (Key{}), true; more && err == nil; {
 		var n int64
 		n, behind, writing, err = d.redeliverInTurn(ctx, filter, behind, writing)
 		if total += n; err == nil {
-			err = done(total)
+			done(total)
 		}
 		more = !behind.IsZero()
 	}

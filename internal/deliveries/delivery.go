@@ -43,7 +43,7 @@ type Delivery struct {
 
 	uid    int64
 	worker *int64 // that attempts it right now
-	// when it was sent that has been delivered before or was given up; nil: it was delivered in its first series
+	// when it was last sent again after it had been delivered, if it is delivered; nil: never
 	sentAgain *time.Time
 }
 

@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -46,13 +47,15 @@ func TestRecovery_keeps_others_of_its_supplier_out_over_all_replicas(t *testing.
 		if _, err := first.begin(t.Context(), "acme"); err != nil { // its process dies
 			t.Fatal(err)
 		}
-		for name, at := range map[string]time.Time{"a minute later": now.Add(recoveryFor + time.Second),
+		for name, at := range map[string]time.Time{"when its time is over": now.Add(recoveryFor + time.Second),
 			"when the clock was set back": now.Add(-time.Hour)} {
 			later, err := selfService(t, db, at).begin(t.Context(), "acme")
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if err := later.end(t.Context()); err != nil {
+			gone, leave := context.WithCancel(t.Context())
+			leave()
+			if err := later.end(gone); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := first.begin(t.Context(), "acme"); err != nil {
@@ -93,12 +96,10 @@ func TestDelivery_that_was_delivered_is_sent_again_once_a_minute(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 		sentRows(t.Context(), t, db, 1, 4, Delivered)
-		for n, row := range []struct {
-			attempts int
-			ago      time.Duration
-		}{{1, time.Second}, {2, 59 * time.Second}, {2, 61 * time.Second}, {3, -time.Hour}} {
-			exec(t.Context(), t, db, `UPDATE webhook_deliveries SET attempts = ?, series = 1, last_started_at = ?
-				WHERE uid = ?`, row.attempts, now.Add(-row.ago).UnixMicro(), n+1)
+		for n, ago := range []time.Duration{0, 59 * time.Second, 61 * time.Second, -time.Hour} {
+			again := now.Add(-ago).UnixMicro()
+			exec(t.Context(), t, db, `UPDATE webhook_deliveries SET attempts = 2, series = 1, last_started_at = ?,
+				resent_at = CASE WHEN uid > 1 THEN CAST(? AS bigint) END WHERE uid = ?`, again, again, n+1) // the first had failed
 		}
 		s := selfService(t, db, now)
 		err := s.Redeliver(t.Context(), "acme", "msg_10000000002")

@@ -263,7 +263,7 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 		if chosen.Status == Pending && len(paused) > 0 {
 			continue
 		}
-		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen, func(int64) error { return running.moveOn(ctx) })
+		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen, func(int64) {})
 		if total, err = total+n, redeliverErr; err != nil {
 			break
 		}

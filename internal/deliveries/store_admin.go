@@ -31,6 +31,7 @@ type deliveryRow struct {
 	LastError      string
 	LastResponse   []byte
 
+	ResentAt     *int64
 	EndedBecause *string
 }
 
@@ -46,8 +47,8 @@ func (r deliveryRow) delivery() Delivery {
 		next := time.UnixMicro(r.NextAttemptAt).UTC()
 		d.NextAttempt = &next
 	}
-	if r.Status == Delivered && r.Attempts > r.Series && r.LastStartedAt != nil {
-		again := time.UnixMicro(*r.LastStartedAt).UTC()
+	if r.Status == Delivered && r.ResentAt != nil {
+		again := time.UnixMicro(*r.ResentAt).UTC()
 		d.sentAgain = &again
 	}
 	switch {
@@ -61,12 +62,13 @@ func (r deliveryRow) delivery() Delivery {
 
 // rowColumns are what a list shows of a delivery.
 const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, series, next_attempt_at,
-	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error, ended_because`
+	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error, resent_at,
+	ended_because`
 
 func (r *deliveryRow) places() []any {
 	return []any{&r.ID, &r.UID, &r.Round, &r.Worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status, &r.Attempts,
 		&r.Series, &r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError,
-		&r.EndedBecause}
+		&r.ResentAt, &r.EndedBecause}
 }
 
 // of returns the deliveries of requests.
@@ -158,7 +160,8 @@ func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending',
 			series = CASE status WHEN 'pending' THEN series ELSE 0 END,
 			next_attempt_at = CASE WHEN status = 'pending' AND next_attempt_at < $1 THEN next_attempt_at ELSE $1 END,
-			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END, ended_because = NULL
+			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END, ended_because = NULL,
+			resent_at = CASE status WHEN 'delivered' THEN $1 ELSE resent_at END
 		WHERE worker IS NULL AND `+s.DB.AnyOf("id", 2), now.UnixMicro(), s.DB.Values(ids))
 	if err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))

@@ -31,7 +31,7 @@ const (
 // query parameter; exactly one of the two is set.
 type Violation struct {
 	Pointer   *string `json:"pointer,omitempty"`
-	Parameter string  `json:"parameter,omitempty"`
+	Parameter *string `json:"parameter,omitempty"`
 	Detail    string  `json:"detail"`
 }
 
@@ -40,9 +40,17 @@ func At(pointer, detail string) Violation {
 	return Violation{Pointer: &pointer, Detail: detail}
 }
 
-// InParameter returns a violation of a query parameter.
+// Place returns the pointer without its first slash, or the parameter's name.
+func (v Violation) Place() string {
+	if v.Pointer != nil {
+		return strings.TrimPrefix(*v.Pointer, "/")
+	}
+	return *v.Parameter
+}
+
+// InParameter returns a violation of a query parameter, whose name may be empty.
 func InParameter(name, detail string) Violation {
-	return Violation{Parameter: name, Detail: detail}
+	return Violation{Parameter: &name, Detail: detail}
 }
 
 // Error is a failure whose Detail and Violations may be shown to the caller. Its cause is for the log alone.

@@ -1,6 +1,7 @@
 package errs_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -34,7 +35,7 @@ func TestViolations_point_into_the_body_or_name_a_parameter(t *testing.T) {
 	t.Parallel()
 	e := errs.InvalidInput("bad", errs.At("", "whole"), errs.At("/a", "x"), errs.InParameter("page", "y"))
 	if *e.Violations[0].Pointer != "" || *e.Violations[1].Pointer != "/a" || e.Violations[2].Pointer != nil ||
-		e.Violations[2].Parameter != "page" || e.Kind != errs.Invalid {
+		*e.Violations[2].Parameter != "page" || e.Kind != errs.Invalid {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -54,5 +55,14 @@ func TestText_is_one_sentence_for_a_person(t *testing.T) {
 		if got := errs.Text(test.err); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
+	}
+}
+
+func TestViolation_names_a_parameter_whose_name_is_empty(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal([]errs.Violation{errs.InParameter("", "x"), errs.At("", "y"), errs.InParameter("a", "z")})
+	want := `[{"parameter":"","detail":"x"},{"pointer":"","detail":"y"},{"parameter":"a","detail":"z"}]`
+	if err != nil || string(text) != want {
+		t.Errorf("%s, want %s: %v", text, want, err)
 	}
 }

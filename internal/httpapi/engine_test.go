@@ -160,7 +160,7 @@ func TestList_parameters(t *testing.T) {
 		behind := int64(9)
 		var names []string
 		for _, v := range append(violations, got.Open(list, &behind)...) {
-			names = append(names, v.Parameter)
+			names = append(names, v.Place())
 		}
 		if strings.Join(names, " ") != want.names || want.names == "" && (got != want.list || behind != 9) {
 			t.Errorf("%q: %+v behind %d, wrong are %v", query, got, behind, names)

@@ -46,7 +46,7 @@ func notText(values url.Values) error {
 	if len(violations) == 0 {
 		return nil
 	}
-	slices.SortFunc(violations, func(a, b errs.Violation) int { return strings.Compare(a.Parameter, b.Parameter) })
+	slices.SortFunc(violations, func(a, b errs.Violation) int { return strings.Compare(a.Place(), b.Place()) })
 	violations, _ = firstViolations(violations)
 	return errs.InvalidInput("The parameters are not valid.", violations...)
 }

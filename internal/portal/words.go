@@ -9,11 +9,7 @@ import (
 
 // field returns what the page calls the place of a violation.
 func field(v errs.Violation) string {
-	name := v.Parameter
-	if v.Pointer != nil {
-		name = strings.TrimPrefix(*v.Pointer, "/")
-	}
-	switch name {
+	switch name := v.Place(); name {
 	case "url":
 		return "URL"
 	case "since":

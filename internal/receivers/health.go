@@ -296,7 +296,7 @@ func (d *Registry) pause(ctx context.Context, supplierID, by, reason string, add
 func (d *Registry) storeTurns(ctx context.Context, news map[string]health) (recovered []string, err error) {
 	var before map[string]bool
 	if d.notices.Open() {
-		if before, err = d.health.lockFailing(ctx, news); err != nil {
+		if before, err = d.health.lockFailing(ctx, slices.Sorted(maps.Keys(news))); err != nil {
 			return nil, err
 		}
 	}

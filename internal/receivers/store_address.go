@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -21,9 +22,20 @@ func AddressOf(url string) int64 {
 }
 
 // Moved has the supplier's receiver begin without failures at an address, or none. It joins the transaction of ctx,
-// which stores the address. A pause stays, but for one of the service's when the receiver is removed.
+// which stores the address. A pause stays, but for one of the service's when the receiver is removed. One that failed
+// fails no longer by that: its pending deliveries are due, and the operator is notified as after a success.
 func (d *Registry) Moved(ctx context.Context, supplierID, url string) error {
-	return d.health.moved(ctx, supplierID, url, d.deps.Now())
+	failing, err := d.health.lockFailing(ctx, []string{supplierID})
+	if err != nil {
+		return err
+	}
+	if err := d.health.moved(ctx, supplierID, url, d.deps.Now()); err != nil || !failing[supplierID] {
+		return err
+	}
+	if err := d.due.CatchUp(ctx, []string{supplierID}, d.deps.Now()); err != nil {
+		return err
+	}
+	return d.notices.Note(ctx, notice.Notice{Type: notice.ReceiverRecovered, SupplierID: supplierID})
 }
 
 // Addresses returns the digests of the addresses of those receivers that were moved. It joins the transaction of ctx.

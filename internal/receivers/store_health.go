@@ -104,11 +104,11 @@ func timeOrNil(micros *int64) *time.Time {
 	return &at
 }
 
-// lockFailing holds the receivers' rows until the transaction ends and returns which of them fail. It is asked only
-// where the operator is notified: of two workers that store the same turn the second finds it stored.
-func (s *healthStore) lockFailing(ctx context.Context, news map[string]health) (map[string]bool, error) {
+// lockFailing holds the receivers' rows until the transaction ends and returns which of them fail: of two workers that
+// store the same turn the second finds it stored.
+func (s *healthStore) lockFailing(ctx context.Context, receivers []string) (map[string]bool, error) {
 	var ids []string
-	err := s.EachSupplier(slices.Sorted(maps.Keys(news)), func(suppliers []string) error {
+	err := s.EachSupplier(receivers, func(suppliers []string) error {
 		some, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT `+failingID+` FROM webhook_receivers
 			WHERE `+s.DB.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`)+`
 			ORDER BY supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE`), s.DB.Values(suppliers))

@@ -207,7 +207,7 @@ func detail(err error) string {
 	}
 	text := e.Detail
 	for _, v := range e.Violations {
-		text += fmt.Sprintf(" %s %s.", v.Parameter, v.Detail)
+		text += fmt.Sprintf(" %s %s.", v.Place(), v.Detail)
 	}
 	return text
 }

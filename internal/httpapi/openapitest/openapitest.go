@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,7 +124,7 @@ func (v *V) find(method, requestPath string, status int) (pointer, fault string)
 	// The router takes an empty segment for a parameter inside of a path, and not at its end, where the answer is 404.
 	plain, _, _ := strings.Cut(requestPath, "?")
 	empty := strings.Contains(plain+"/", "//")
-	if !known || empty && status == http.StatusNotFound {
+	if !known || (empty || crooked.MatchString(plain)) && status == http.StatusNotFound {
 		if status != http.StatusNotFound {
 			return "", "the route is not in the document"
 		}
@@ -143,6 +144,10 @@ func (v *V) find(method, requestPath string, status int) (pointer, fault string)
 	}
 	return follow(pointer, answer), ""
 }
+
+// crooked is what browsers or proxies may read as a slash or as a dot segment: nothing is at such a path, whatever the
+// method.
+var crooked = regexp.MustCompile(`(?i)\\|%5c|%2f|/(\.|%2e){1,2}(/|$)`)
 
 // route returns the path template of the document; a plain path wins over one with parameters, and one that has the
 // method over one that has not.

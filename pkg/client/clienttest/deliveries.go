@@ -27,6 +27,7 @@ type delivery struct {
 	Attempts  []attempt
 	event     []byte
 	inFlight  bool
+	resent    time.Time // when it was sent again after it had been delivered
 }
 
 type attempt struct {
@@ -187,9 +188,30 @@ func (s *Server) redeliver(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
-	d.Status, d.UpdatedAt = "pending", time.Now().UTC()
+	if rest := d.rest(); rest > 0 {
+		a := refuse(http.StatusTooManyRequests, "It was delivered, and sent again within the last minute.")
+		a.retryAfter = rest
+		return a
+	}
+	d.again()
 	s.sendPending(r.Context())
 	return answer{status: http.StatusAccepted, body: map[string]string{"id": d.ID, "status": "pending"}}
+}
+
+// rest returns how long it is until a delivery may be sent again that was sent again after it had been delivered.
+func (d *delivery) rest() time.Duration {
+	if d.Status != "delivered" || d.resent.IsZero() {
+		return 0
+	}
+	return max(0, time.Until(d.resent.Add(time.Minute)))
+}
+
+func (d *delivery) again() {
+	now := time.Now().UTC()
+	if d.Status == "delivered" {
+		d.resent = now
+	}
+	d.Status, d.UpdatedAt = "pending", now
 }
 
 func (s *Server) recover(r *http.Request) answer {
@@ -205,8 +227,8 @@ func (s *Server) recover(r *http.Request) answer {
 	n := 0
 	for _, d := range s.deliveries {
 		asked := d.Status == body.Status || body.Status == "undelivered" && d.Status != "delivered"
-		if asked && d.within(body.Since, body.Until) {
-			d.Status, d.UpdatedAt = "pending", time.Now().UTC()
+		if asked && d.within(body.Since, body.Until) && d.rest() == 0 {
+			d.again()
 			n++
 		}
 	}

@@ -233,6 +233,7 @@ CREATE TABLE webhook_deliveries (
     last_started_at      bigint,                       -- null: none yet
     last_duration_us     bigint,                       -- microseconds; null: under way, or interrupted
     last_status          bigint,                       -- HTTP status; null: there was none
+    resent_at            bigint,                       -- when it was last sent again after it was delivered; null: never
     id                   text COLLATE "C" NOT NULL,    -- the webhook-id; it follows from the event and the kind of destination
     supplier_id          text NOT NULL,
     destination          text NOT NULL,                -- 'own', or the supplier's id

@@ -227,6 +227,7 @@ CREATE TABLE webhook_deliveries (
     last_started_at      integer,                      -- null: none yet
     last_duration_us     integer,                      -- microseconds; null: under way, or interrupted
     last_status          integer,                      -- HTTP status; null: there was none
+    resent_at            integer,                      -- when it was last sent again after it was delivered; null: never
     id                   text NOT NULL,                -- the webhook-id; it follows from the event and the kind of destination
     supplier_id          text NOT NULL,
     destination          text NOT NULL,                -- 'own', or the supplier's id
