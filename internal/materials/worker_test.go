@@ -108,10 +108,12 @@ func TestWork_of_many_requests_shares_transactions(t *testing.T) {
 			want = append(want, fmt.Sprintf("%s/%d/1", supplier, id))
 		}
 		slices.Sort(want)
-		p.run()
+		var rounds []round.Round
 		for id := range int64(n) {
-			p.Take([]round.Round{p.round(fmt.Sprintf("s%d", id%7), id)})
+			rounds = append(rounds, p.round(fmt.Sprintf("s%d", id%7), id))
 		}
+		p.Take(rounds)
+		p.run()
 		wait.Until(t, "all are sent", func() bool { return len(p.world.sentKeys()) == n })
 		if diff := cmp.Diff(want, p.world.sentKeys()); diff != "" {
 			t.Errorf("sent (-want +got):\n%s", diff)
