@@ -244,11 +244,17 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 			want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil), 202)
 		}
 		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
-			object{"status": "undelivered", "since": d.CreatedAt}), 202, object{"redelivered": 1})
+			object{"status": "undelivered", "since": d.CreatedAt}), 202, object{"redelivered": 0}) // it is pending, and paused
 		want(t, s.Do(t, http.MethodPost, receiverPath+"/resume", nil), 200)
 		if d = showDelivery(t, s, reaches(t, s, "delivered", 1)[0].ID); len(d.Attempts) != 3 {
 			t.Errorf("%+v", d)
 		}
+		a := s.Do(t, http.MethodPost, deliveriesPath+"/"+id+"/redeliver", nil) // it was delivered and sent again just now
+		if want(t, a, 429); a.Header.Get("Retry-After") == "" {
+			t.Errorf("no Retry-After: %v", a.Header)
+		}
+		wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
+			object{"status": "delivered", "since": d.CreatedAt}), 202, object{"redelivered": 0})
 	})
 	rule(t, "without a receiver a redelivery waits for one", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)

@@ -108,3 +108,18 @@ func TestDelivery_that_fails_after_a_resume_waits_by_its_schedule_and_another_wo
 		}
 	})
 }
+
+func TestReceiver_that_fails_and_gets_another_address_is_sent_all_that_waits_at_once(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		const n = 20
+		r := newRig(t, db, setup{idle: true})
+		r.waitsLong(n)
+		r.exec(`UPDATE webhook_receivers SET paused_by = '', paused_at = NULL, consecutive_failures = 5, failing_since = 1`)
+		if err := r.Moved(t.Context(), "acme", r.acme.URL+"/base"); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		wait.Until(t, "all are sent", func() bool { return len(r.acme.got()) == n })
+	})
+}
