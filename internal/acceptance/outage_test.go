@@ -275,8 +275,10 @@ func (s *stricken) repairs(t *testing.T, h *apptest.Hub, link, stack string) {
 		b.Until("the recovery begins with all that is undelivered",
 			`document.querySelector("#recover-status").value === "undelivered"`)
 	}
-	b.Press("button", w.recoverLost, "\r")
-	b.Status()
+	if s.name != "Clara Refused" { // what waits goes to the new address by itself
+		b.Press("button", w.recoverLost, "\r")
+		b.Status()
+	}
 	reaches(t, s.Supplier, "delivered", lostEach)
 	b.Open(h.URL(0, "/portal/deliveries"))
 	b.Has("table", w.deliveries)

@@ -150,7 +150,7 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 		if want(t, a, 303); !strings.HasSuffix(link, a.Header.Get("Location")) || sessionOf(a) != "" {
 			t.Errorf("it points at %q", a.Header.Get("Location"))
 		}
-		want(t, visit(t, http.MethodGet, page("/nowhere?lang=pt"), ""), 303)
+		want(t, visit(t, http.MethodGet, page("/nowhere?lang=pt"), ""), 404)
 		want(t, visit(t, http.MethodGet, link, ""), 303)
 		used := visit(t, http.MethodGet, link, "supplyhub_language=pt")
 		if want(t, used, 401); !strings.Contains(string(used.Body), "Este link") {
