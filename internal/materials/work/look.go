@@ -44,11 +44,12 @@ type looker struct {
 
 	now   chan struct{}  // holds a note when there are fresh shards
 	after map[int]string // the supplier behind which the next look at a shard begins
+	whole bool           // the last look saw all that was due: what the next one finds is new
 	lost  atomic.Int64   // looks since the last message that found what no message had brought
 }
 
 func newLooker() looker {
-	return looker{fresh: map[int]bool{}, now: make(chan struct{}, 1), after: map[int]string{}}
+	return looker{fresh: map[int]bool{}, now: make(chan struct{}, 1), after: map[int]string{}, whole: true}
 }
 
 // Own makes this worker look for these shards and no others. orphans are those of them that it has just taken from
@@ -133,7 +134,8 @@ func (s *Service) Look(ctx context.Context, all bool) (found int, err error) {
 	if more && len(rounds) > 0 {
 		s.hand.more()
 	}
-	s.noteLost(ctx, !all && slices.ContainsFunc(rounds, func(r round.Round) bool { return lost[r] }))
+	s.noteLost(ctx, !all && s.looking.whole && slices.ContainsFunc(rounds, func(r round.Round) bool { return lost[r] }))
+	s.looking.whole = !more
 	return len(rounds), nil
 }
 
@@ -189,17 +191,19 @@ func (l *looker) again(fresh map[int]bool) {
 	}
 }
 
-// went notes where a look ended, and reports whether it left something out. One that did not has seen all: the next one
-// begins at the front.
+// went notes where a look ended, and reports whether it left something out. After one that visited all suppliers the next
+// one begins at the front.
 func (l *looker) went(rows []dueRound) (more bool) {
-	suppliers := map[string]bool{}
+	of := map[string]int{}
 	for _, r := range rows {
-		suppliers[r.SupplierID] = true
+		of[r.SupplierID]++
+		more = more || of[r.SupplierID] == lookEach
 		l.after[round.ShardOf(r.SupplierID)] = r.SupplierID
 	}
-	if more = len(rows) == lookMost || len(suppliers) == lookSuppliers; !more {
-		clear(l.after)
+	if len(rows) == lookMost || len(of) == lookSuppliers {
+		return true
 	}
+	clear(l.after)
 	return more
 }
 
