@@ -44,7 +44,7 @@ type looker struct {
 
 	now   chan struct{}  // holds a note when there are fresh shards
 	after map[int]string // the supplier behind which the next look at a shard begins
-	whole bool           // the last look saw all that was due: what the next one finds is new
+	whole bool           // the last look saw all that was due: the next one finds only new rounds
 	lost  atomic.Int64   // looks since the last message that found what no message had brought
 }
 
