@@ -1,4 +1,4 @@
-// Package sending makes the calls. Of 256 shards of suppliers each is owned by one living worker, which alone claims
+// Package sending makes the calls. Of 32 shards of suppliers each is owned by one living worker, which alone claims
 // what is due for them, limits receivers and probes the failing ones.
 //
 // The road of a delivery: Add (outbox.go) stores it and begins its first attempt, if this worker owns the supplier and
