@@ -98,6 +98,12 @@ type (
 	worker   struct{ *work.Service }
 )
 
+// Work returns when all is done, however busy the machine is.
+func (w worker) Work(rounds []round.Round) error {
+	defer w.Wait()
+	return w.Service.Work(rounds)
+}
+
 // nowhere publishes to no queue.
 type nowhere struct{}
 

@@ -87,9 +87,12 @@ func New(deps Deps) *Service {
 	return s
 }
 
+// Wait waits for the estimations that outlast the Work that began them.
+func (s *Service) Wait() { s.estimating.Wait() }
+
 // Close waits for what Run or Work began.
 func (s *Service) Close() {
-	s.estimating.Wait()
+	s.Wait()
 	s.late.Close()
 }
 
@@ -118,6 +121,6 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stop()
 	s.look(ctx)
 	batches.Wait()
-	s.estimating.Wait()
+	s.Wait()
 	return nil
 }

@@ -50,7 +50,7 @@ type pending struct {
 
 // workOff works on what is in hand until the hand is closed.
 func (s *Service) workOff(ctx context.Context) {
-	for n := s.hand.await(); n > 0; n = s.hand.await() {
+	for n := s.hand.await(); n > 0 && ctx.Err() == nil; n = s.hand.await() {
 		n, done := s.deps.Outbox.Reserve(min(n, workBatch))
 		rounds := s.hand.take(n)
 		err := s.Work(rounds)
@@ -63,7 +63,7 @@ func (s *Service) workOff(ctx context.Context) {
 }
 
 // Work estimates the rounds and hands their events to the outbox, exactly once however often it is called. With an
-// error some of them stay due. Those whose estimation takes long may not be done when it returns.
+// error some of them stay due. Wait waits for those whose estimation takes long.
 func (s *Service) Work(rounds []round.Round) error {
 	for len(rounds) > 0 {
 		n := min(len(rounds), workBatch)
