@@ -122,6 +122,9 @@ func (d *doctor) configured(environ map[string]string) bool {
 	}
 	d.pipeline = pipeline{cfg: cfg, log: slog.New(slog.DiscardHandler), registry: telemetry.NewRegistry()}
 	d.say(well, "configuration", "", "every variable can be read")
+	for _, warned := range config.Misspelled(environ) {
+		d.say(warning, "configuration", "correct the name", "%v", warned)
+	}
 	return true
 }
 
