@@ -97,7 +97,7 @@ func (a *pipeline) callEndpoint(ctx context.Context) (base string, fault error, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
-	status, err := signedCall(ctx, base+"/api/material-requests/1/delivery-estimates", secrets.webhooks)
+	status, _, err := signedCall(ctx, base+"/api/material-requests/1/delivery-estimates", "doctor", "{}", secrets.webhooks)
 	switch {
 	case err != nil:
 		return base, fmt.Errorf("%s does not answer: %w", base, err), "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL"
@@ -113,12 +113,12 @@ func (a *pipeline) callEndpoint(ctx context.Context) (base string, fault error, 
 	}
 }
 
-// signedCall sends an empty event and returns the status of the answer.
-func signedCall(ctx context.Context, address string, secrets []webhook.Secret) (status int, err error) {
-	const id, body = "doctor", "{}"
+// signedCall sends an event and returns the status and the first KiB of the answer.
+func signedCall(ctx context.Context, address, id, body string, secrets []webhook.Secret) (status int, answer string,
+	err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	at := time.Now()
 	request.Header.Set("Content-Type", "application/json")
@@ -131,8 +131,9 @@ func signedCall(ctx context.Context, address string, secrets []webhook.Secret) (
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10))
-	return response.StatusCode, response.Body.Close()
+	defer response.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // the status says what counts
+	return response.StatusCode, strings.ToValidUTF8(string(text), "\uFFFD"), nil
 }
