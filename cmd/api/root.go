@@ -95,7 +95,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), receiverCommand(),
 		rateCommand(), requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(),
 		retentionCommand(), listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand(),
-		backupCommand(), restoreCommand())
+		backupCommand(), restoreCommand(), notifyCommand())
 	root.SetFlagErrorFunc(badFlag)
 	if err := root.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -84,6 +85,7 @@ type pipeline struct {
 	cursors         cursor.Sealer
 
 	operatorToken config.Secret
+	watches       watches
 	moved         chan struct{} // holds a note when this worker's shards have changed
 }
 
@@ -136,17 +138,34 @@ func (a *pipeline) open(ctx context.Context, u use) error {
 	if err := a.trace(ctx, u.role); err != nil {
 		return err
 	}
-	secrets, err := loadSecrets(a.cfg, u.asItIs)
-	if err != nil {
-		return inDataDir(a.cfg, err)
-	}
+	var err error
 	if a.db, err = openDatabase(ctx, a.cfg, a.log, u); err != nil {
 		return inDataDir(a.cfg, err)
 	}
-	if err := a.build(secrets); err != nil {
+	secrets, err := a.secrets(ctx, u.asItIs)
+	if err == nil {
+		err = a.build(secrets)
+	}
+	if err != nil {
 		return errors.Join(err, a.db.Close())
 	}
 	return nil
+}
+
+// secrets loads the secrets. It makes no new key where something is sealed by one that is lost.
+func (a *pipeline) secrets(ctx context.Context, asItIs bool) (*secrets, error) {
+	if a.cfg.DatabaseURL == "" && a.cfg.SecretsKeys == "" && !asItIs {
+		_, err := os.Stat(filepath.Join(a.cfg.DataDir, secretsKeyFile))
+		if errors.Is(err, fs.ErrNotExist) && supplierauth.AnySealed(ctx, a.db) {
+			return nil, fmt.Errorf("SECRETS_KEY: DATA_DIR (%s) has secrets that a key sealed which is missing: "+
+				"put the file %s back, or set SECRETS_KEY", a.cfg.DataDir, secretsKeyFile)
+		}
+	}
+	loaded, err := loadSecrets(a.cfg, asItIs)
+	if err != nil {
+		return nil, inDataDir(a.cfg, err)
+	}
+	return loaded, nil
 }
 
 // inDataDir adds to an error where the embedded default keeps what could not be read or made.
@@ -262,7 +281,7 @@ func localURL(hostPort string) string {
 	if err != nil || port == "0" || port == "" {
 		return ""
 	}
-	return "http://localhost:" + port
+	return "http://" + reachable(hostPort, "localhost")
 }
 
 // span begins a span of the process that this is.

@@ -78,6 +78,7 @@ func DoctorAPI(ctx context.Context, environ map[string]string) Checkup {
 	if d.configured(environ) {
 		d.examine(ctx, d.examineTrackers)
 		d.sayPublic()
+		d.examineEvents(ctx)
 		d.providers(ctx)
 	}
 	return d.checkup()
@@ -88,6 +89,7 @@ func DoctorWorker(ctx context.Context, environ map[string]string) Checkup {
 	d := &doctor{role: config.ForWorker}
 	if d.configured(environ) {
 		d.examine(ctx, func(context.Context) {}) // a worker has no tracker listings, and links none
+		d.examineEvents(ctx)
 		d.providers(ctx)
 	}
 	return d.checkup()
@@ -122,6 +124,9 @@ func (d *doctor) configured(environ map[string]string) bool {
 	}
 	d.pipeline = pipeline{cfg: cfg, log: slog.New(slog.DiscardHandler), registry: telemetry.NewRegistry()}
 	d.say(well, "configuration", "", "every variable can be read")
+	for _, warned := range config.Misspelled(environ) {
+		d.say(warning, "configuration", "correct the name", "%v", warned)
+	}
 	return true
 }
 

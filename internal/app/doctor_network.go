@@ -5,17 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/queue"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const (
@@ -140,58 +135,14 @@ func (d *doctor) examineOwnQueue(ctx context.Context) {
 	}
 }
 
-// examineEndpoint calls the own endpoint as the sender does, signed, with an event that it refuses once it trusts it.
+// examineEndpoint calls the own endpoint.
 func (d *doctor) examineEndpoint(ctx context.Context) {
-	const name = "own endpoint"
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
-	defer cancel()
-	base := d.cfg.BaseURL
-	if base == "" {
-		base = ownURL(d.cfg.HTTPAddr)
-	}
-	secrets, err := loadSecrets(d.cfg, true)
-	if err != nil || len(secrets.webhooks) == 0 {
-		d.say(broken, name, "set WEBHOOK_SIGNING_SECRETS", "there is no secret to sign with")
+	base, fault, todo := d.callEndpoint(ctx)
+	if fault != nil {
+		d.say(broken, "own endpoint", todo, "%v", fault)
 		return
 	}
-	status, err := d.callEndpoint(ctx, base, secrets.webhooks)
-	switch {
-	case err != nil:
-		d.say(broken, name, "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL", "%s does not answer: %v", base, err)
-	case status == http.StatusUnauthorized:
-		d.say(broken, name, "if this is another installation's api set HTTP_ADDR and ADMIN_ADDR as yours has them; "+
-			"otherwise give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP",
-			"%s refuses the signature", base)
-	case status != http.StatusBadRequest:
-		d.say(broken, name, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api", "%s answers with status %d",
-			base, status)
-	default:
-		d.say(well, name, "", "%s answers and takes the signature", base)
-	}
-}
-
-func (d *doctor) callEndpoint(ctx context.Context, base string, secrets []webhook.Secret) (status int, err error) {
-	const id, body = "doctor", "{}"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+
-		"/api/material-requests/1/delivery-estimates", strings.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	at := time.Now()
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(webhook.HeaderID, id)
-	request.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
-	request.Header.Set(webhook.HeaderSignature, webhook.Sign(id, at, []byte(body), secrets...))
-	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy, as the sender
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10))
-	return response.StatusCode, response.Body.Close()
+	d.say(well, "own endpoint", "", "%s answers and takes the signature", base)
 }
 
 // examineReceivers reports how each supplier's receiver did last.

@@ -257,7 +257,7 @@ func (m *Meter) Addresses() []string { return m.addresses }
 func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
 	var accepted, delivered float64
 	for _, address := range m.addresses {
-		r, err := scrape(ctx, reachable(address))
+		r, err := scrape(ctx, reachable(address, loopback))
 		if err != nil {
 			return Figures{}, err
 		}

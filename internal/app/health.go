@@ -18,6 +18,8 @@ import (
 // healthTimeout is a little more than /readyz gives its checks.
 const healthTimeout = 3 * time.Second
 
+const loopback = "127.0.0.1"
+
 var errNotReady = errors.New("not ready")
 
 // Health is what /readyz of a process on this machine says.
@@ -40,7 +42,7 @@ func WorkerHealth(ctx context.Context, cfg *config.Config) (Health, error) {
 func health(ctx context.Context, adminAddr string) (h Health, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(adminAddr)+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, ownURL(adminAddr)+"/readyz", nil)
 	if err != nil {
 		return h, fmt.Errorf("ADMIN_ADDR: %w", err)
 	}
@@ -63,14 +65,14 @@ func health(ctx context.Context, adminAddr string) (h Health, err error) {
 	return h, nil
 }
 
-// reachable returns where a listener of all addresses is reached from its own machine.
-func reachable(addr string) string {
+// reachable returns where a listener is reached from its own machine: at its address, or at local when it has all.
+func reachable(addr, local string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return addr
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || (err == nil && ip.IsUnspecified()) {
-		host = "127.0.0.1"
+		host = local
 	}
 	return net.JoinHostPort(host, port)
 }

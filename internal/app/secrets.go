@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,12 +132,13 @@ func GenerateSecretsKey() (string, error) { return supplierauth.GenerateSecretsK
 // GenerateWebhookSecret makes a value for WEBHOOK_SIGNING_SECRETS.
 func GenerateWebhookSecret() (string, error) { return webhook.NewSecret().Text(), nil }
 
-// Environment returns the process environment as pairs.
+// Environment returns the process environment as pairs. White space around a value, such as the last newline of a file
+// that it came from, is not part of it.
 func Environment() map[string]string {
 	pairs := map[string]string{}
 	for _, entry := range os.Environ() {
 		name, value, _ := strings.Cut(entry, "=")
-		pairs[name] = value
+		pairs[name] = strings.TrimSpace(value)
 	}
 	return pairs
 }
@@ -147,7 +149,11 @@ func Configure(environ map[string]string, role config.Role, logs io.Writer) (*co
 	if err != nil {
 		return nil, nil, err
 	}
-	return cfg, telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal.Width(logs) > 0), nil
+	log := telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal.Width(logs) > 0)
+	for _, warning := range config.Misspelled(environ) {
+		log.Warn("a variable's name is not known", "error", warning)
+	}
+	return cfg, log, nil
 }
 
 // rules returns the forms that config leaves to the packages that know them.
@@ -164,13 +170,10 @@ func rules() []config.Rule {
 // ownAddress returns where this process reaches itself when it listens on addr.
 func ownAddress(addr net.Addr) string { return ownURL(addr.String()) }
 
-// ownURL returns the loopback address of an api on this machine that listens on hostPort.
+// ownURL returns where this machine reaches an api that listens on hostPort.
 func ownURL(hostPort string) string {
-	_, port, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return ""
-	}
-	return "http://" + net.JoinHostPort("127.0.0.1", port)
+	u := url.URL{Scheme: "http", Host: reachable(hostPort, loopback)}
+	return u.String()
 }
 
 // Version names this build.

@@ -147,9 +147,11 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group.Go(func() error { return s.runGauges(upkeep) })
 	group.Go(func() error { return s.runFigures(upkeep, true) })
 	group.Go(func() error { return s.Trackers.Watch(upkeep) })
+	group.Go(func() error { return s.watchKeys(upkeep) })
 	workers := make(chan error, 1)
 	if s.cfg.Embedded() {
 		go func() { workers <- s.work(work) }()
+		group.Go(func() error { return s.watchEndpoint(work) })
 	} else {
 		close(workers)
 	}
@@ -210,6 +212,7 @@ func (s *api) checks(ctx context.Context) map[string]error {
 	if err := s.deliversWork(); err != nil {
 		checks["nats"] = telemetry.Degraded{Err: err}
 	}
+	s.watches.add(checks)
 	if !s.ready.Load() {
 		checks["draining"] = errors.New("the process is stopping")
 	}

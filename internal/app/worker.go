@@ -51,6 +51,7 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	var ready atomic.Bool
 	checks := func(ctx context.Context) map[string]error {
 		checks := map[string]error{"database": a.db.Ping(ctx), "nats": a.deliversWork()}
+		a.watches.add(checks)
 		if !ready.Load() {
 			checks["draining"] = errors.New("the process is stopping")
 		}
@@ -62,6 +63,8 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	group.Go(func() error { return serve(server, operatorLedger().Listener(admin)) })
 	group.Go(func() error { return a.runGauges(working) })
 	group.Go(func() error { return a.runFigures(working, false) })
+	group.Go(func() error { return a.watchKeys(working) })
+	group.Go(func() error { return a.watchEndpoint(working) })
 	ready.Store(true)
 	a.log.InfoContext(ctx, "worker is running", "admin", admin.Addr().String())
 	workErr := a.work(working)

@@ -19,6 +19,9 @@ type Receiver struct {
 // Usable reports whether there is anything to call.
 func (r Receiver) Usable() bool { return r.Active && r.URL != "" }
 
+// Signed reports whether a call can be made now. What goes to a usable receiver none of whose secrets can be read waits.
+func (r Receiver) Signed() bool { return r.Usable() && len(r.Secrets) > 0 }
+
 // SecretValidity is when a secret of a receiver was made and ends; it does not hold the secret.
 type SecretValidity struct {
 	CreatedAt time.Time  `json:"created_at"`

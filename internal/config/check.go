@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/caarlos0/env/v11"
 )
@@ -91,6 +92,7 @@ func (c *Config) check(f *faults) {
 	f.wrong("HTTP_ADDR", listenFault(c.HTTPAddr))
 	f.wrong("ADMIN_ADDR", listenFault(c.AdminAddr))
 	c.checkHosts(f)
+	c.checkTyped(f)
 	info, err := os.Stat(c.DataDir)
 	f.bad(c.DatabaseURL == "" && err == nil && !info.IsDir(), "DATA_DIR", "must be a directory")
 	f.between("WORKER_CONCURRENCY", c.Concurrency, 1, 10_000)
@@ -122,9 +124,20 @@ func (c *Config) check(f *faults) {
 // checkHosts looks at the names of the operator listener.
 func (c *Config) checkHosts(f *faults) {
 	for _, host := range c.AdminHosts {
-		f.bad(strings.ContainsAny(strings.TrimSpace(host), " /@?#"), "ADMIN_HOSTS",
+		f.bad(strings.ContainsAny(host, " /@?#"), "ADMIN_HOSTS",
 			"every item must be a name without scheme or path")
 	}
+}
+
+// checkTyped looks at what travels in a header or is typed by people.
+func (c *Config) checkTyped(f *faults) {
+	oneLine := func(name string, value Secret) {
+		f.bad(strings.ContainsFunc(string(value), unicode.IsControl), name, "must be one line without control characters")
+	}
+	oneLine("OPERATOR_TOKEN", c.OperatorToken)
+	oneLine("PULSE_API_KEY", c.PulseKeys)
+	oneLine("FALLBACK_API_KEY", c.FallbackKey)
+	oneLine("SPORTMONKS_API_TOKEN", c.PrimaryToken)
 }
 
 // checkServers looks at the addresses of PostgreSQL and NATS.
@@ -138,6 +151,8 @@ func (c *Config) checkServers(f *faults) {
 		}
 		f.bad(address.value != "" && c.DatabaseURL == "", address.name, "needs DATABASE_URL")
 	}
+	f.bad(c.NATSURL != "" && c.DatabaseURL == "", "DATABASE_URL",
+		"required with NATS_URL: a worker reaches no database in DATA_DIR")
 	c.checkNATS(f)
 }
 

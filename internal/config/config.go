@@ -5,8 +5,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +22,7 @@ import (
 type Config struct {
 	HTTPAddr       string        `env:"HTTP_ADDR" envDefault:":8080"`
 	AdminAddr      string        `env:"ADMIN_ADDR"`
-	AdminHosts     []string      `env:"ADMIN_HOSTS"`
+	AdminHosts     list          `env:"ADMIN_HOSTS"`
 	OperatorToken  Secret        `env:"OPERATOR_TOKEN"`
 	EventsURL      Secret        `env:"OPERATOR_WEBHOOK_URL"`
 	EventsSecrets  Secret        `env:"OPERATOR_WEBHOOK_SECRET"`
@@ -47,7 +50,7 @@ type Config struct {
 	Timeout        time.Duration `env:"WEBHOOK_TIMEOUT" envDefault:"15s"`
 	Schedule       string        `env:"WEBHOOK_RETRY_SCHEDULE" envDefault:"5s,30s,2m,10m,30m,2h,6h,12h,24h"`
 	AllowPrivate   bool          `env:"WEBHOOK_ALLOW_PRIVATE" envDefault:"false"`
-	DenyNetworks   []string      `env:"WEBHOOK_DENY_NETWORKS"`
+	DenyNetworks   list          `env:"WEBHOOK_DENY_NETWORKS"`
 	Concurrency    int           `env:"WORKER_CONCURRENCY" envDefault:"64"`
 	ReceiverCalls  int           `env:"RECEIVER_CONCURRENCY" envDefault:"64"`
 	PulseKeys      Secret        `env:"PULSE_API_KEY"`
@@ -61,7 +64,7 @@ type Config struct {
 	Traces         string        `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	LogLevel       string        `env:"LOG_LEVEL" envDefault:"info"`
 	LogFormat      string        `env:"LOG_FORMAT"`
-	Proxies        []string      `env:"TRUSTED_PROXIES"`
+	Proxies        list          `env:"TRUSTED_PROXIES"`
 	DrainDelay     time.Duration `env:"DRAIN_DELAY" envDefault:"500ms"`
 }
 
@@ -92,12 +95,8 @@ func (c *Config) Denied() []netip.Prefix {
 
 // ScoreboardKeys returns the keys of PULSE_API_KEY; empty ones are ignored.
 func (c *Config) ScoreboardKeys() []string {
-	var keys []string
-	for key := range strings.SplitSeq(string(c.PulseKeys), ",") {
-		if key = strings.TrimSpace(key); key != "" {
-			keys = append(keys, key)
-		}
-	}
+	var keys list
+	_ = keys.UnmarshalText([]byte(c.PulseKeys)) // it takes everything
 	return keys
 }
 
@@ -135,9 +134,53 @@ func Load(environ map[string]string, role Role, rules ...Rule) (*Config, error) 
 		}
 	}
 	if len(f.list) > 0 {
-		return nil, errors.Join(f.list...)
+		return nil, errors.Join(append(f.list, Misspelled(environ)...)...)
 	}
 	return &cfg, nil
+}
+
+// list is a value of items separated by commas, without the white space around them.
+type list []string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *list) UnmarshalText(text []byte) error {
+	for item := range strings.SplitSeq(string(text), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			*l = append(*l, item)
+		}
+	}
+	return nil
+}
+
+// clusters are names that Kubernetes sets for its services: NATS_PORT of one that is called nats.
+var clusters = regexp.MustCompile(`_PORT$|_SERVICE_HOST$|_PORT_`)
+
+// Misspelled returns a warning for each name that is no variable's and differs from one by a letter or two.
+func Misspelled(environ map[string]string) (warnings []error) {
+	for _, name := range slices.Sorted(maps.Keys(environ)) {
+		if _, known := docs[name]; known || clusters.MatchString(name) {
+			continue
+		}
+		for _, meant := range slices.Sorted(maps.Keys(docs)) {
+			if near(name, meant, 2) {
+				warnings = append(warnings, fmt.Errorf("%s is set and means nothing: is it %s?", name, meant))
+				break
+			}
+		}
+	}
+	return warnings
+}
+
+// near reports whether so many edits of a letter make a of b.
+func near(a, b string, edits int) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	if a == b || edits == 0 {
+		return a == b
+	}
+	return a != "" && near(a[1:], b, edits-1) || b != "" && near(a, b[1:], edits-1) ||
+		a != "" && b != "" && near(a[1:], b[1:], edits-1)
 }
 
 // ParseWebhookSecrets reads whsec_ secrets separated by commas; a fault names the position, never the value.

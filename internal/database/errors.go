@@ -67,13 +67,20 @@ func Translate(err error) error {
 	}
 }
 
-// eachOnce is an error whose text says nothing twice: pgx names an address once with TLS and once without.
+// eachOnce is an error whose text says nothing twice: pgx names an address once with TLS and once without. That TLS was
+// refused says nothing where the same address was reached without.
 type eachOnce struct{ error }
 
 func (e eachOnce) Unwrap() error { return e.error }
 
 func (e eachOnce) Error() string {
-	return strings.Join(slices.Compact(strings.Split(e.error.Error(), "\n")), "\n")
+	lines := slices.Compact(strings.Split(e.error.Error(), "\n"))
+	if reached := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return strings.Contains(line, "server refused TLS connection")
+	}); len(reached) > 1 {
+		lines = reached
+	}
+	return strings.Replace(strings.Join(lines, "\n"), ":\n\t", ": ", 1)
 }
 
 // faultOf finds what an error of either driver, of the network or of a context means. An error that it does not know

@@ -133,6 +133,18 @@ func parse(variable, address string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
+// readAgain takes what the files that the address names hold now: certificates and keys that were renewed, another
+// password. While they cannot be read, as in the middle of a renewal, it is what they held before.
+func readAgain(address string, read *atomic.Pointer[pgxpool.Config], cfg *pgx.ConnConfig) {
+	if now, err := pgxpool.ParseConfig(address); err == nil {
+		read.Store(now)
+	}
+	if last := read.Load(); last != nil {
+		n := last.ConnConfig.Copy()
+		cfg.User, cfg.Password, cfg.TLSConfig, cfg.Fallbacks = n.User, n.Password, n.TLSConfig, n.Fallbacks
+	}
+}
+
 // parameter returns what the address says, empty when it does not.
 func parameter(address, name string) string {
 	u, err := url.Parse(address)
@@ -218,7 +230,11 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 		cfg.ConnConfig.RuntimeParams["application_name"] = name
 	}
 	session := newSession(wanted, cfg.ConnConfig.RuntimeParams, parameter(address, "default_query_exec_mode") == "")
-	cfg.BeforeConnect = session.prepare
+	read := atomic.Pointer[pgxpool.Config]{}
+	cfg.BeforeConnect = func(ctx context.Context, cfg *pgx.ConnConfig) error {
+		readAgain(address, &read, cfg)
+		return session.prepare(ctx, cfg)
+	}
 	cfg.ShouldPing = s.shouldPing
 	if s.config.Profile == Serving {
 		cfg.ConnConfig.DialFunc = s.hangs.connect

@@ -9,8 +9,8 @@ import (
 var (
 	// ErrNoReceiver is of a supplier that has no address or is deactivated.
 	ErrNoReceiver = errors.New("the supplier has no active receiver")
-	// ErrNoSecret is of a supplier whose secrets have all ended.
-	ErrNoSecret = errors.New("the receiver has no signing secret")
+	// ErrNoSecret is of a supplier none of whose secrets can be read.
+	ErrNoSecret = errors.New("the service cannot sign the call: its operator has to act")
 )
 
 // ErrSpecialAddress says nothing of the address: a name's addresses inside the operator's network are not the

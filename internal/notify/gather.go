@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // Gathering takes notices from the database in one transaction and leaves events in it. An event about one receiver's
@@ -73,6 +74,13 @@ func (d *Notifier) put(ctx context.Context, notices []stored) error {
 		delete(changed, e)
 	}
 	return d.store.save(ctx, fresh, changed)
+}
+
+// TestEvent returns an event without a supplier, by which the operator's receiver is tried.
+func TestEvent(now time.Time) (id string, body []byte, err error) {
+	e := newEvent(stored{notice.Notice{Type: webhook.TypeTest}, now}, "")
+	body, err = e.body()
+	return e.id, body, err
 }
 
 // newEvent begins an event with its first notice.

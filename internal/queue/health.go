@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -99,11 +100,11 @@ func (t *trouble) reasonOfLast(d time.Duration) error {
 // made, read or written.
 func (q *Queue) Health() error {
 	if !q.Connected() {
-		reason := q.link.reason()
-		if reason == nil {
-			reason = errNotConnected
+		for _, reason := range []error{q.login.reasonOfLast(deniedFor), q.link.reason(), errNotConnected} {
+			if reason != nil {
+				return fmt.Errorf("not connected: %w", reason)
+			}
 		}
-		return fmt.Errorf("not connected: %w", reason)
 	}
 	if denied := q.lacking(); denied != nil {
 		return denied
@@ -118,6 +119,23 @@ func (q *Queue) Health() error {
 		return reason
 	}
 	return q.unread.reason()
+}
+
+// unlinked keeps why a connection ended or was not made. A server that refuses a login closes the connection too: that
+// is no reason then.
+func (q *Queue) unlinked(err error) {
+	switch {
+	case refusesLogin(err):
+		q.login.set(err)
+	case err != nil && q.login.reasonOfLast(deniedFor) == nil:
+		q.link.set(err)
+	}
+}
+
+// refusesLogin reports whether a server knows the user or its password not, or not any longer.
+func refusesLogin(err error) bool {
+	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked,
+		nats.ErrAccountAuthExpired}, func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
 // deny keeps and logs what the server denied. A subscription is tried once a connection, all else again and again.

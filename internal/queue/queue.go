@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -69,14 +72,17 @@ func (c Config) withDefaults() Config {
 
 // Queue is a connection to the stream. Each of several on one server may read all of it.
 type Queue struct {
-	cfg      Config
-	log      *slog.Logger
-	metrics  *metrics
-	embedded Server // nil when the servers are outside
-	nc       *nats.Conn
-	js       jetstream.JetStream
+	cfg        Config
+	log        *slog.Logger
+	metrics    *metrics
+	embedded   Server // nil when the servers are outside
+	nc         *nats.Conn
+	connection atomic.Pointer[nats.Conn] // the same, for what may be called before it is there
+	js         jetstream.JetStream
 
 	link     trouble       // why no server is reached
+	login    trouble       // why the one that is lets us not in
+	reports  trouble       // what the client reports besides
 	ours     atomic.Bool   // the stream was looked at since the connection was made
 	found    bool          // it was there at the last look; only the goroutine of keep.go uses it
 	store    trouble       // why there is no stream
@@ -115,7 +121,9 @@ func Embed(start func(dir string, maxBytes int64, log *slog.Logger) (Server, err
 func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	cfg = cfg.withDefaults()
 	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
-	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log}
+	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log.With("servers", shown(cfg.URL))}
+	q.login = trouble{what: q.link.what, log: q.link.log}
+	q.reports = trouble{what: "queue reports an error", log: cfg.Log}
 	q.store = trouble{what: "the queue's stream cannot be made, trying on", log: cfg.Log}
 	q.unread = trouble{what: "the queue's messages cannot be read, trying on", log: cfg.Log}
 	q.refused = trouble{what: "the queue takes no messages, workers find the work a second later", log: cfg.Log}
@@ -153,6 +161,7 @@ func (q *Queue) open() (err error) {
 	if q.nc, err = nats.Connect(q.cfg.URL, options...); err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
+	q.connection.Store(q.nc)
 	q.reached.Store(q.nc.IsConnected()) // connected comes a little later
 	q.js, err = jetstream.New(q.nc,
 		jetstream.WithPublishAsyncMaxPending(publishWindow),
@@ -186,17 +195,18 @@ func (q *Queue) options() ([]nats.Option, error) {
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			q.reached.Store(false)
 			q.ours.Store(false) // it may be another server that is reached next
-			if err != nil {
-				q.link.set(err)
-			}
+			q.unlinked(err)
 		}),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { q.link.set(err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { q.unlinked(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if errors.Is(err, nats.ErrPermissionViolation) {
+			switch {
+			case errors.Is(err, nats.ErrPermissionViolation):
 				q.deny(err)
-				return
+			case refusesLogin(err):
+				q.login.set(err)
+			default:
+				q.reports.set(err)
 			}
-			q.log.Warn("queue reports an error", "error", err)
 		}),
 	}
 	if q.cfg.Creds != "" {
@@ -209,13 +219,52 @@ func (q *Queue) options() ([]nats.Option, error) {
 		options = append(options, nats.ClientCert(q.cfg.Cert, q.cfg.Key))
 	}
 	if q.cfg.NKey != "" {
-		seed, err := nats.NkeyOptionFromSeed(q.cfg.NKey)
+		user, _, err := signed(q.cfg.NKey, nil)
 		if err != nil {
-			return nil, fmt.Errorf("read the nkey's seed: %w", err)
+			return nil, err
 		}
-		options = append(options, seed)
+		options = append(options, nats.Nkey(user, q.sign))
 	}
 	return options, nil
+}
+
+// sign signs for the user of the seed that the file holds now. The client calls it under its lock, and has said by then
+// which user it is; the next try says the new one.
+func (q *Queue) sign(nonce []byte) ([]byte, error) {
+	user, signature, err := signed(q.cfg.NKey, nonce)
+	if nc := q.connection.Load(); nc != nil && err == nil {
+		nc.Opts.Nkey = user
+	}
+	return signature, err
+}
+
+// signed returns the user of the seed in a file, and the user's signature.
+func signed(file string, nonce []byte) (user string, signature []byte, err error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", nil, fmt.Errorf("read the nkey's seed: %w", err)
+	}
+	key, err := nkeys.ParseDecoratedNKey(content)
+	if err != nil {
+		return "", nil, fmt.Errorf("read the nkey's seed: %w", err)
+	}
+	defer key.Wipe()
+	if user, err = key.PublicKey(); err != nil {
+		return "", nil, fmt.Errorf("read the nkey's user: %w", err)
+	}
+	signature, err = key.Sign(nonce)
+	return user, signature, err
+}
+
+// shown returns the servers' addresses without passwords.
+func shown(servers string) string {
+	list := strings.Split(servers, ",")
+	for i, server := range list {
+		if u, err := url.Parse(strings.TrimSpace(server)); err == nil {
+			list[i] = u.Redacted()
+		}
+	}
+	return strings.Join(list, ",")
 }
 
 // connected is called when a server was reached, first or again. It may be one that knows nothing of our stream.
@@ -230,6 +279,7 @@ func (q *Queue) connected(nc *nats.Conn) {
 		q.log.Warn("the service is not tested with a NATS as old as this", "version", version, "oldest", OldestNATS)
 	}
 	q.link.clear()
+	q.login.clear()
 	q.rights.clear()
 	q.deaf.clear()
 	q.triggerReconcile()

@@ -206,6 +206,8 @@ func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, e
 			case !receiver.Usable():
 				unusable = append(unusable, r.Destination)
 				continue
+			case !receiver.Signed():
+				continue
 			default:
 				to.Limit = max(receiver.Concurrency, 1)
 			}
@@ -217,9 +219,9 @@ func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, e
 		return nil, err
 	}
 	for _, id := range unknown {
-		if r := found[id]; r.Usable() {
+		if r := found[id]; r.Signed() {
 			list = append(list, dispatch.Destination{Name: id, Limit: max(r.Concurrency, 1), Failures: d.agenda.failures(id)})
-		} else {
+		} else if !r.Usable() {
 			unusable = append(unusable, id)
 		}
 	}
@@ -288,7 +290,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int, send func(
 	if err != nil {
 		return err
 	}
-	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].Usable() })
+	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].Signed() })
 	// apart from each other: own ones that die change requests, which are locked before receivers
 	var failed error
 	if wants[deliveries.OwnEndpoint] > 0 {

@@ -76,5 +76,5 @@ func (r *lookup) remembered(supplierID string) (receivers.Receiver, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.known[supplierID]
-	return known.Receiver, ok && (known.Usable() || r.now().Sub(known.readAt) <= receiverAge)
+	return known.Receiver, ok && (known.Signed() || r.now().Sub(known.readAt) <= receiverAge)
 }

@@ -63,6 +63,34 @@ func (s *Service) openSecret(row receiverRow) (webhook.Secret, error) {
 	return webhook.ParseSecret(text)
 }
 
+// sample is how many stored secrets are opened to learn whether SECRETS_KEY opens them.
+const sample = 1000
+
+// CheckSecrets reports that stored secrets cannot be read: SECRETS_KEY lacks the key that sealed them.
+func (s *Service) CheckSecrets(ctx context.Context) error {
+	_, err := s.openSome(ctx)
+	return err
+}
+
+// openSome opens some of the stored secrets. none says that there are some and no key opens any of them.
+func (s *Service) openSome(ctx context.Context) (none bool, err error) {
+	rows, err := s.store.someSecrets(ctx, s.now(), sample)
+	if err != nil {
+		return false, fmt.Errorf("read stored secrets: %w", err)
+	}
+	closed := 0
+	for _, row := range rows {
+		if _, err := s.openSecret(row); err != nil {
+			closed++
+		}
+	}
+	if closed == 0 {
+		return false, nil
+	}
+	return closed == len(rows), errs.New(errs.Unavailable, fmt.Sprintf(
+		"SECRETS_KEY opens %d of %d stored secrets: put back the key that sealed them", len(rows)-closed, len(rows)))
+}
+
 // Names returns the names of the given suppliers, by id; unknown ones are absent.
 func (s *Service) Names(ctx context.Context, supplierIDs []string) (map[string]string, error) {
 	names, err := s.store.names(ctx, supplierIDs)
@@ -175,5 +203,5 @@ func (s sealer) open(sealed []byte, row string) (string, error) {
 			return string(text), nil
 		}
 	}
-	return "", errors.New("no key of SECRETS_KEY opens it")
+	return "", errs.New(errs.Unavailable, "no key of SECRETS_KEY opens it")
 }

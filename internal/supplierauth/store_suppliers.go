@@ -161,6 +161,20 @@ func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed [
 	return err
 }
 
+// AnySealed reports whether the database has a sealed secret. One that was not migrated yet has none.
+func AnySealed(ctx context.Context, db *database.DB) bool {
+	var one int
+	found, err := database.One(ctx, db.SQL(ctx), `SELECT 1 FROM supplier_webhook_secrets LIMIT 1`, nil, &one)
+	return err == nil && found
+}
+
+// someSecrets reads secrets that sign now: some of all, as their ids are random.
+func (s store) someSecrets(ctx context.Context, now time.Time, most int) ([]receiverRow, error) {
+	return database.Query(ctx, s.db.SQL(ctx), `SELECT id, sealed FROM supplier_webhook_secrets
+		WHERE active_until IS NULL OR active_until > $1 ORDER BY id LIMIT $2`, []any{now.UnixMicro(), most},
+		func(r *receiverRow) []any { return []any{&r.SecretID, &r.Sealed} })
+}
+
 // expireSecrets lets the supplier's current webhook secret sign until the given time, and earlier ones until their own
 // end; all lets none of them sign longer than that.
 func (s store) expireSecrets(ctx context.Context, supplierID string, until time.Time, all bool) error {

@@ -79,7 +79,7 @@ func WithoutCredentials(text string) string { return secret.ReplaceAllString(tex
 
 // short returns the error as a probe may show it: one piece, without credentials.
 func short(err error) string {
-	const longest = 200
+	const longest = 400
 	text := WithoutCredentials(err.Error())
 	if len(text) > longest {
 		text = text[:longest] + "…"

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"sync"
@@ -13,14 +14,14 @@ import (
 // sayAgainAfter is how often the log repeats that something the process needs is unavailable.
 const sayAgainAfter = time.Minute
 
-// onceAMinute drops a warning that was logged less than a minute ago with the same text and whose error is an
-// unavailable dependency: loops try again each second, and their lines would bury everything else.
+// onceAMinute drops a warning whose error is an unavailable dependency, when one that says the same of it was logged less
+// than a minute ago: many loops try again each second, and their lines would bury everything else.
 type onceAMinute struct {
 	slog.Handler
 	said *said
 }
 
-// said is when each text of the last minute was logged, by time of the records.
+// said is when each detail of the last minute was logged, by time of the records.
 type said struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -32,7 +33,7 @@ func newOnceAMinute(h slog.Handler) onceAMinute {
 
 // Handle passes the record on unless it only repeats.
 func (h onceAMinute) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelWarn && ofUnavailable(r) && !h.said.again(r) {
+	if detail := unavailable(r); r.Level >= slog.LevelWarn && detail != "" && !h.said.again(detail, r.Time) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
@@ -48,24 +49,26 @@ func (h onceAMinute) WithGroup(name string) slog.Handler {
 	return onceAMinute{h.Handler.WithGroup(name), h.said}
 }
 
-// ofUnavailable reports whether the record's error says that a dependency is unavailable.
-func ofUnavailable(r slog.Record) (is bool) {
+// unavailable returns what the record's error says of a dependency that is unavailable; empty: nothing.
+func unavailable(r slog.Record) (detail string) {
 	r.Attrs(func(a slog.Attr) bool {
-		err, ok := a.Value.Any().(error)
-		is = ok && errs.KindOf(err) == errs.Unavailable
-		return !is
+		err, _ := a.Value.Any().(error)
+		if e, ok := errors.AsType[*errs.Error](err); ok && e.Kind == errs.Unavailable {
+			detail = e.Detail
+		}
+		return detail == ""
 	})
-	return is
+	return detail
 }
 
 // again reports whether it is time to say it again.
-func (s *said) again(r slog.Record) bool {
+func (s *said) again(detail string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.last, func(_ string, at time.Time) bool { return r.Time.Sub(at) >= sayAgainAfter })
-	if _, found := s.last[r.Message]; found {
+	maps.DeleteFunc(s.last, func(_ string, at time.Time) bool { return now.Sub(at) >= sayAgainAfter })
+	if _, found := s.last[detail]; found {
 		return false
 	}
-	s.last[r.Message] = r.Time
+	s.last[detail] = now
 	return true
 }
