@@ -7,18 +7,15 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-
-	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const (
-	columnGap   = 2
-	leastColumn = 8   // of a column that is cut
-	listPart    = 500 // rows of a table that are aligned to each other
+	columnGap = 2
+	listPart  = 500 // rows of a table that are aligned to each other
 )
 
 // columns are those of a table. Each is the name of a JSON member, or of several of which the first that says something
@@ -52,7 +49,7 @@ func writeTable(w io.Writer, rows json.RawMessage, columns columns, indent strin
 	if err := json.Unmarshal(rows, &each); err != nil {
 		return err
 	}
-	l := list{out: w, columns: columns, indent: indent}
+	l := list{out: w, columns: columns, indent: indent, lines: aligned(w)}
 	for _, row := range each {
 		if err := l.add(row); err != nil {
 			return err
@@ -67,13 +64,18 @@ type list struct {
 	json    bool
 	columns columns
 	indent  string
-	lines   [][]string // not printed yet
+	lines   *tabwriter.Writer
 	rows    int
 }
 
 func newList(cmd *cobra.Command, columns columns) *list {
-	o, _ := cmd.Flags().GetString("output")
-	return &list{out: cmd.OutOrStdout(), json: o == "json", columns: columns}
+	out := cmd.OutOrStdout()
+	return &list{out: out, json: asJSON(cmd), columns: columns, lines: aligned(out)}
+}
+
+// aligned returns a writer of lines whose cells a tab ends.
+func aligned(out io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(out, 0, 0, columnGap, ' ', 0)
 }
 
 func (l *list) add(row any) error {
@@ -97,87 +99,30 @@ func (l *list) add(row any) error {
 	if err != nil {
 		return err
 	}
-	if l.lines = append(l.lines, l.columns.cells(fields)); len(l.lines) < listPart {
-		return nil
+	if l.rows == 1 {
+		fmt.Fprintln(l.lines, l.indent+strings.Join(l.columns.titles(), "\t"))
 	}
-	return l.flush()
-}
-
-// end prints what is left; after a failure it leaves an array without its end, so that it is not taken for whole.
-func (l *list) end(failed error) error {
-	text := ""
-	switch {
-	case failed != nil:
-		return nil
-	case l.json && l.rows == 0:
-		text = "[]\n"
-	case l.json:
-		text = "\n]\n"
-	case l.rows == 0:
-		text = l.indent + "none\n"
-	default:
-		return l.flush()
+	fmt.Fprintln(l.lines, l.indent+strings.Join(l.columns.cells(fields), "\t"))
+	if l.rows%listPart == 0 {
+		return l.lines.Flush()
 	}
-	_, err := io.WriteString(l.out, text)
-	return err
-}
-
-// flush prints the lines, the first ones below the titles. On a terminal they keep within its width: the widest columns
-// are cut, but never an id, and the last one wraps.
-func (l *list) flush() error {
-	titles := l.columns.titles()
-	widths := make([]int, len(titles))
-	for _, line := range append(l.lines, titles) {
-		for i, text := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
-		}
-	}
-	if width := terminal.Width(l.out); width > 0 {
-		l.columns.fit(widths, width-len(l.indent))
-	}
-	if l.rows == len(l.lines) {
-		l.lines = slices.Insert(l.lines, 0, titles)
-	}
-	for _, line := range l.lines {
-		if err := l.write(line, widths); err != nil {
-			return err
-		}
-	}
-	l.lines = l.lines[:0]
 	return nil
 }
 
-func (l *list) write(line []string, widths []int) error {
-	last := len(line) - 1
-	text := l.indent
-	for i, cell := range line[:last] {
-		if n := utf8.RuneCountInString(cell); n > widths[i] {
-			cell = string([]rune(cell)[:widths[i]-1]) + "…"
-		}
-		text += fmt.Sprintf("%-*s", widths[i]+columnGap, cell)
+// end prints what is left; after a failure it leaves an array without its end, so that it is not taken for whole.
+func (l *list) end(failed error) (err error) {
+	switch {
+	case failed != nil:
+	case l.json && l.rows == 0:
+		_, err = io.WriteString(l.out, "[]\n")
+	case l.json:
+		_, err = io.WriteString(l.out, "\n]\n")
+	case l.rows == 0:
+		_, err = io.WriteString(l.out, l.indent+"none\n")
+	default:
+		err = l.lines.Flush()
 	}
-	behind := "\n" + strings.Repeat(" ", utf8.RuneCountInString(text))
-	text += strings.Join(wrap(line[last], widths[last]), behind)
-	_, err := fmt.Fprintln(l.out, strings.TrimRight(text, " "))
 	return err
-}
-
-// fit takes what is too much from the widest columns that are no ids.
-func (c columns) fit(widths []int, most int) {
-	for {
-		total, at := columnGap*(len(widths)-1), -1
-		for i, width := range widths {
-			total += width
-			if member, _, _ := strings.Cut(c.names[i], ":"); member != "id" && !strings.HasSuffix(member, "_id") &&
-				(at < 0 || width > widths[at]) {
-				at = i
-			}
-		}
-		if total <= most || at < 0 || widths[at] <= leastColumn {
-			return
-		}
-		widths[at]--
-	}
 }
 
 func (c columns) titles() []string {
@@ -225,22 +170,6 @@ func long(d time.Duration) string {
 		return fmt.Sprintf("%dh", d/time.Hour)
 	default:
 		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	}
-}
-
-// wrap breaks text at its blanks, or within a word that is longer than a line.
-func wrap(text string, width int) []string {
-	var lines []string
-	for rest := []rune(text); ; {
-		if len(rest) <= width {
-			return append(lines, string(rest))
-		}
-		at := width
-		if blank := strings.LastIndexByte(string(rest[:width+1]), ' '); blank > 0 {
-			at = utf8.RuneCountInString(string(rest[:width+1])[:blank])
-		}
-		lines = append(lines, string(rest[:at]))
-		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
 	}
 }
 
