@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -22,18 +23,7 @@ func restoreCommand() *cobra.Command {
 	return &cobra.Command{Use: "restore FILE", Args: cobra.ExactArgs(1),
 		Example: "  DATA_DIR=/srv/empty api restore /backups/supplyhub-2026-11-23.tar",
 		Short:   "put a backup into an empty DATA_DIR",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(cmd); err != nil {
-				return err
-			}
-			cfg, log, err := app.Configure(app.Environment(), config.ForCommand, cmd.ErrOrStderr())
-			if err != nil {
-				return configFault{err}
-			}
-			restored, err := app.Restore(cmd.Context(), cfg, quiet(log, cfg), args[0])
-			if err != nil {
-				return failure{err}
-			}
-			return print(cmd, restored)
-		}}
+		RunE: configured(func(cmd *cobra.Command, args []string, cfg *config.Config, log *slog.Logger) (any, error) {
+			return app.Restore(cmd.Context(), cfg, quiet(log, cfg), args[0])
+		})}
 }

@@ -21,7 +21,7 @@ func deliveryList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list deliveries, newest first", Args: cobra.NoArgs,
 		Example: `  api delivery list --status pending --supplier Acme
   api delivery list --status dead --since 24h`}
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "only those of this status", deliveryStatuses()...)
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", deliveryStatuses()...)
 	supplier := cmd.Flags().String("supplier", "", "only those of this supplier, by id or name")
 	request := cmd.Flags().Int64("request", 0, "only those of the request with this id, which is the supplier's own")
 	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
@@ -103,7 +103,7 @@ func deliveryRedeliver() *cobra.Command {
 		Short: "send deliveries again, by id or by --status, with all retries; a pending one is tried now",
 		Example: `  api delivery redeliver msg_0aB1cD2eF3gH4iJ5kL6mN7
   api delivery redeliver --status undelivered --supplier Acme --since 24h`}
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "redeliver all of this status; says how many and asks first",
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "redeliver all of this status; says how many and asks first",
 		recoverable()...)
 	since := cmd.Flags().String("since", "",
 		"with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")

@@ -18,9 +18,6 @@ func doctorCommand() *cobra.Command {
 	return &cobra.Command{Use: "doctor", Short: "check everything that the api needs, and say what to do",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(cmd); err != nil {
-				return err
-			}
 			found := app.DoctorAPI(cmd.Context(), app.Environment())
 			if err := print(cmd, checkup{found}); err != nil {
 				return failure{err}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"log/slog"
+
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/app"
@@ -10,18 +12,7 @@ import (
 func healthcheckCommand() *cobra.Command {
 	return &cobra.Command{Use: "healthcheck", Short: "exit 0 when the api of this configuration is ready",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(cmd); err != nil {
-				return err
-			}
-			cfg, _, err := app.Configure(app.Environment(), config.ForCommand, cmd.ErrOrStderr())
-			if err != nil {
-				return configFault{err}
-			}
-			health, err := app.APIHealth(cmd.Context(), cfg)
-			if err != nil {
-				return failure{err}
-			}
-			return print(cmd, health)
-		}}
+		RunE: configured(func(cmd *cobra.Command, _ []string, cfg *config.Config, _ *slog.Logger) (any, error) {
+			return app.APIHealth(cmd.Context(), cfg)
+		})}
 }

@@ -43,14 +43,11 @@ func secretsCommand() *cobra.Command {
 
 // printGenerated prints the bare value, so that it can be assigned in a shell, or an object with -o json.
 func printGenerated(cmd *cobra.Command, generate func() (string, error)) error {
-	if err := checkOutput(cmd); err != nil {
-		return err
-	}
 	value, err := generate()
 	if err != nil {
 		return failure{err}
 	}
-	if o, _ := cmd.Flags().GetString("output"); o == "json" {
+	if asJSON(cmd) {
 		return print(cmd, map[string]string{"value": value})
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), value)

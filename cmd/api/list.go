@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -72,8 +73,12 @@ type list struct {
 }
 
 func newList(cmd *cobra.Command, columns columns) *list {
-	o, _ := cmd.Flags().GetString("output")
-	return &list{out: cmd.OutOrStdout(), json: o == "json", columns: columns}
+	return &list{out: cmd.OutOrStdout(), json: asJSON(cmd), columns: columns}
+}
+
+// aligned returns a writer of lines whose cells a tab ends.
+func aligned(out io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(out, 0, 0, columnGap, ' ', 0)
 }
 
 func (l *list) add(row any) error {
@@ -97,6 +102,9 @@ func (l *list) add(row any) error {
 	if err != nil {
 		return err
 	}
+	if l.rows == 1 {
+		l.lines = append(l.lines, l.columns.titles())
+	}
 	if l.lines = append(l.lines, l.columns.cells(fields)); len(l.lines) < listPart {
 		return nil
 	}
@@ -104,79 +112,62 @@ func (l *list) add(row any) error {
 }
 
 // end prints what is left; after a failure it leaves an array without its end, so that it is not taken for whole.
-func (l *list) end(failed error) error {
-	text := ""
+func (l *list) end(failed error) (err error) {
 	switch {
 	case failed != nil:
-		return nil
 	case l.json && l.rows == 0:
-		text = "[]\n"
+		_, err = io.WriteString(l.out, "[]\n")
 	case l.json:
-		text = "\n]\n"
+		_, err = io.WriteString(l.out, "\n]\n")
 	case l.rows == 0:
-		text = l.indent + "none\n"
+		_, err = io.WriteString(l.out, l.indent+"none\n")
 	default:
-		return l.flush()
+		err = l.flush()
 	}
-	_, err := io.WriteString(l.out, text)
 	return err
 }
 
-// flush prints the lines, the first ones below the titles. On a terminal they keep within its width: the widest columns
-// are cut, but never an id, and the last one wraps.
+// flush prints the lines. On a terminal they keep within its width.
 func (l *list) flush() error {
-	titles := l.columns.titles()
-	widths := make([]int, len(titles))
-	for _, line := range append(l.lines, titles) {
-		for i, text := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
-		}
-	}
 	if width := terminal.Width(l.out); width > 0 {
-		l.columns.fit(widths, width-len(l.indent))
+		l.columns.fit(l.lines, width-len(l.indent))
 	}
-	if l.rows == len(l.lines) {
-		l.lines = slices.Insert(l.lines, 0, titles)
-	}
+	out := aligned(l.out)
 	for _, line := range l.lines {
-		if err := l.write(line, widths); err != nil {
-			return err
-		}
+		fmt.Fprintln(out, l.indent+strings.Join(line, "\t"))
 	}
 	l.lines = l.lines[:0]
-	return nil
+	return out.Flush()
 }
 
-func (l *list) write(line []string, widths []int) error {
-	last := len(line) - 1
-	text := l.indent
-	for i, cell := range line[:last] {
-		if n := utf8.RuneCountInString(cell); n > widths[i] {
-			cell = string([]rune(cell)[:widths[i]-1]) + "…"
+// fit cuts the cells of the widest columns that are no ids.
+func (c columns) fit(lines [][]string, most int) {
+	widths, total := make([]int, len(c.names)), columnGap*(len(c.names)-1)
+	for i := range widths {
+		for _, line := range lines {
+			widths[i] = max(widths[i], utf8.RuneCountInString(line[i]))
 		}
-		text += fmt.Sprintf("%-*s", widths[i]+columnGap, cell)
+		total += widths[i]
 	}
-	behind := "\n" + strings.Repeat(" ", utf8.RuneCountInString(text))
-	text += strings.Join(wrap(line[last], widths[last]), behind)
-	_, err := fmt.Fprintln(l.out, strings.TrimRight(text, " "))
-	return err
-}
-
-// fit takes what is too much from the widest columns that are no ids.
-func (c columns) fit(widths []int, most int) {
-	for {
-		total, at := columnGap*(len(widths)-1), -1
-		for i, width := range widths {
-			total += width
-			if member, _, _ := strings.Cut(c.names[i], ":"); member != "id" && !strings.HasSuffix(member, "_id") &&
-				(at < 0 || width > widths[at]) {
+	for ; total > most; total-- {
+		at := -1
+		for i, column := range c.names {
+			member, _, _ := strings.Cut(column, ":")
+			if member != "id" && !strings.HasSuffix(member, "_id") && widths[i] > leastColumn && (at < 0 || widths[i] > widths[at]) {
 				at = i
 			}
 		}
-		if total <= most || at < 0 || widths[at] <= leastColumn {
-			return
+		if at < 0 {
+			break
 		}
 		widths[at]--
+	}
+	for _, line := range lines {
+		for i, cell := range line {
+			if letters := []rune(cell); len(letters) > widths[i] {
+				line[i] = string(letters[:widths[i]-1]) + "…"
+			}
+		}
 	}
 }
 
@@ -225,22 +216,6 @@ func long(d time.Duration) string {
 		return fmt.Sprintf("%dh", d/time.Hour)
 	default:
 		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	}
-}
-
-// wrap breaks text at its blanks, or within a word that is longer than a line.
-func wrap(text string, width int) []string {
-	var lines []string
-	for rest := []rune(text); ; {
-		if len(rest) <= width {
-			return append(lines, string(rest))
-		}
-		at := width
-		if blank := strings.LastIndexByte(string(rest[:width+1]), ' '); blank > 0 {
-			at = utf8.RuneCountInString(string(rest[:width+1])[:blank])
-		}
-		lines = append(lines, string(rest[:at]))
-		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
 	}
 }
 

@@ -56,14 +56,10 @@ such as this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`
 	secret := cmd.Flags().String("secret", "",
 		"the supplier's whsec_ secret; in WEBHOOK_SECRET other users of the machine cannot see it; "+
 			"without one no signature is checked")
-	answer := choiceFlag(cmd, cmd.Flags(), "answer", "200",
+	answer := choiceFlag(cmd, cmd.Flags(), "answer", "", "200",
 		"what to answer; slow is 200 after 20 s, too late for the service", "200", "410", "500", "slow")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
-			return err
-		}
-		o, _ := cmd.Flags().GetString("output")
-		r := &receiver{answer: answer.value, json: o == "json", out: cmd.OutOrStdout()}
+		r := &receiver{answer: answer.value, json: asJSON(cmd), out: cmd.OutOrStdout()}
 		if text := cmp.Or(*secret, os.Getenv("WEBHOOK_SECRET")); text != "" {
 			parsed, err := webhook.ParseSecret(text)
 			if err != nil {

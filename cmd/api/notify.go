@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -12,22 +13,15 @@ import (
 func notifyCommand() *cobra.Command {
 	test := &cobra.Command{Use: "test", Short: "send a signed event of type webhook.test to OPERATOR_WEBHOOK_URL",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(cmd); err != nil {
-				return err
-			}
-			cfg, _, err := app.Configure(app.Environment(), config.ForCommand, cmd.ErrOrStderr())
-			if err != nil {
-				return configFault{err}
-			}
+		RunE: configured(func(cmd *cobra.Command, _ []string, cfg *config.Config, _ *slog.Logger) (any, error) {
 			sent, err := app.TestNotice(cmd.Context(), cfg)
 			if err != nil {
-				return failure{err}
+				return nil, err
 			}
 			if err := print(cmd, sent); err != nil || sent.Taken() {
-				return err
+				return (*list)(nil), err
 			}
-			return failure{fmt.Errorf("OPERATOR_WEBHOOK_URL answers with status %d", sent.Status)}
-		}}
+			return nil, fmt.Errorf("OPERATOR_WEBHOOK_URL answers with status %d", sent.Status)
+		})}
 	return group("notify", "try out where operator events go", test)
 }

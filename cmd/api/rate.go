@@ -33,15 +33,7 @@ func rateSet() *cobra.Command {
   api rate set night --carrier "Noite Cargas" --base-cents 9000 --per-kg-cents 700 --minimum-cents 12000 \
     --cubage 167 --max-side 120 --max-weight 30 --transit-days 1 --from 2027-01-01`}
 	f := cmd.Flags()
-	f.StringVar(&s.Carrier, "carrier", "", "name of the carrier")
-	f.Int64Var(&s.BaseCents, "base-cents", 0, "price before the weight")
-	f.Int64Var(&s.PerKgCents, "per-kg-cents", 0, "price of a chargeable kilogram")
-	f.Int64Var(&s.MinimumCents, "minimum-cents", 0, "lowest price")
-	f.Float64Var(&s.CubageKgM3, "cubage", 0, "kilograms that a cubic metre is charged as")
-	f.Float64Var(&s.MaxSideCm, "max-side", 0, "largest side of a piece, in centimetres")
-	f.Float64Var(&s.MaxWeightKg, "max-weight", 0, "largest chargeable weight, in kilograms")
-	f.IntVar(&s.TransitDays, "transit-days", 0, "business days from dispatch to delivery")
-	f.StringVar(&s.EffectiveFrom, "from", "", "day from which it counts, YYYY-MM-DD in São Paulo (default today)")
+	rateFlags(f, &s)
 	set := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		s.Name = args[0]
 		return setRate(ctx, a.Rates, s, f)
@@ -65,30 +57,34 @@ func setRate(ctx context.Context, rates *estimates.RateCard, s estimates.Service
 		s.EffectiveFrom = today
 	}
 	current, err := rates.Current(ctx, s.Name, s.EffectiveFrom)
-	if err != nil && errs.KindOf(err) != errs.NotFound {
+	if errs.KindOf(err) == errs.NotFound {
+		return s, rates.Set(ctx, s)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err == nil {
-		s = merge(s, current, given)
-	}
-	return s, rates.Set(ctx, s)
+	current.EffectiveFrom = s.EffectiveFrom
+	fill := pflag.NewFlagSet("", pflag.ContinueOnError)
+	rateFlags(fill, &current)
+	given.Visit(func(f *pflag.Flag) {
+		if fill.Lookup(f.Name) != nil { // it is not one of all commands
+			_ = fill.Set(f.Name, f.Value.String()) // it was read once
+		}
+	})
+	return current, rates.Set(ctx, current)
 }
 
-func merge(s, current estimates.Service, given *pflag.FlagSet) estimates.Service {
-	keep := func(flag string, take func()) {
-		if !given.Changed(flag) {
-			take()
-		}
-	}
-	keep("carrier", func() { s.Carrier = current.Carrier })
-	keep("base-cents", func() { s.BaseCents = current.BaseCents })
-	keep("per-kg-cents", func() { s.PerKgCents = current.PerKgCents })
-	keep("minimum-cents", func() { s.MinimumCents = current.MinimumCents })
-	keep("cubage", func() { s.CubageKgM3 = current.CubageKgM3 })
-	keep("max-side", func() { s.MaxSideCm = current.MaxSideCm })
-	keep("max-weight", func() { s.MaxWeightKg = current.MaxWeightKg })
-	keep("transit-days", func() { s.TransitDays = current.TransitDays })
-	return s
+// rateFlags adds a flag for each value of the service, whose default is what the service has.
+func rateFlags(f *pflag.FlagSet, s *estimates.Service) {
+	f.StringVar(&s.Carrier, "carrier", s.Carrier, "name of the carrier")
+	f.Int64Var(&s.BaseCents, "base-cents", s.BaseCents, "price before the weight")
+	f.Int64Var(&s.PerKgCents, "per-kg-cents", s.PerKgCents, "price of a chargeable kilogram")
+	f.Int64Var(&s.MinimumCents, "minimum-cents", s.MinimumCents, "lowest price")
+	f.Float64Var(&s.CubageKgM3, "cubage", s.CubageKgM3, "kilograms that a cubic metre is charged as")
+	f.Float64Var(&s.MaxSideCm, "max-side", s.MaxSideCm, "largest side of a piece, in centimetres")
+	f.Float64Var(&s.MaxWeightKg, "max-weight", s.MaxWeightKg, "largest chargeable weight, in kilograms")
+	f.IntVar(&s.TransitDays, "transit-days", s.TransitDays, "business days from dispatch to delivery")
+	f.StringVar(&s.EffectiveFrom, "from", s.EffectiveFrom, "day from which it counts, YYYY-MM-DD in São Paulo (default today)")
 }
 
 func rateRemove() *cobra.Command {

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +38,7 @@ func (f configFault) Unwrap() error { return f.error }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.New(stdout), terminal.New(stderr)
 	root := newRoot()
-	root.SetArgs(negativeValues(args))
+	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	called, err := root.ExecuteContextC(ctx)
@@ -66,19 +63,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// negativeValues keeps a negative value of `settings set` from being read as a flag: it goes behind the --.
-func negativeValues(args []string) []string {
-	if len(args) < 2 || args[0] != "settings" || args[1] != "set" {
-		return args
-	}
-	for i, arg := range args {
-		if _, err := strconv.ParseFloat(arg, 64); err == nil && strings.HasPrefix(arg, "-") {
-			return append(slices.Delete(slices.Clone(args), i, i+1), "--", arg)
-		}
-	}
-	return args
-}
-
 func newRoot() *cobra.Command {
 	serve := serveCommand()
 	root := &cobra.Command{
@@ -91,16 +75,12 @@ func newRoot() *cobra.Command {
 		Version:       app.Version(),
 	}
 	root.Flags().AddFlagSet(serve.Flags())
-	root.PersistentFlags().StringP("output", "o", "text", "output of commands: text or json")
+	choiceFlag(root, root.PersistentFlags(), "output", "o", "text", "output of commands", "text", "json")
 	root.AddCommand(serve, migrateCommand(), keysCommand(), secretsCommand(), supplierCommand(), receiverCommand(),
 		rateCommand(), requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(),
 		retentionCommand(), listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand(),
 		backupCommand(), restoreCommand(), notifyCommand())
 	root.SetFlagErrorFunc(badFlag)
-	if err := root.RegisterFlagCompletionFunc("output",
-		cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is defined above
-	}
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		help(cmd, args)
@@ -151,22 +131,27 @@ func onNamed(idOf func(ctx context.Context, a *app.App, named string) (string, e
 func operateOn(open opening, logs func(*slog.Logger, *config.Config) *slog.Logger,
 	fn func(ctx context.Context, a *app.App, args []string) (any, error),
 ) func(*cobra.Command, []string) error {
+	return configured(func(cmd *cobra.Command, args []string, cfg *config.Config, log *slog.Logger) (any, error) {
+		return onApp(cmd.Context(), open, cfg, logs(log, cfg), func(a *app.App) (any, error) {
+			action := auditOf(cmd)
+			if action == "" {
+				return fn(cmd.Context(), a, args)
+			}
+			return app.AuditCommand(cmd.Context(), log, action, args, givenFlags(cmd),
+				func(ctx context.Context) (any, error) { return fn(ctx, a, args) })
+		})
+	})
+}
+
+// configured runs fn with the configuration of a command and prints what it returns.
+func configured(fn func(cmd *cobra.Command, args []string, cfg *config.Config, log *slog.Logger) (any, error),
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := checkOutput(cmd); err != nil {
-			return err
-		}
 		cfg, log, err := app.Configure(app.Environment(), config.ForCommand, cmd.ErrOrStderr())
 		if err != nil {
 			return configFault{err}
 		}
-		command := func(a *app.App) (any, error) { return fn(cmd.Context(), a, args) }
-		if action := auditOf(cmd); action != "" {
-			command = func(a *app.App) (any, error) {
-				return app.AuditCommand(cmd.Context(), log, action, args, givenFlags(cmd),
-					func(ctx context.Context) (any, error) { return fn(ctx, a, args) })
-			}
-		}
-		result, err := onApp(cmd.Context(), open, cfg, logs(log, cfg), command)
+		result, err := fn(cmd, args, cfg, log)
 		if bad, is := errors.AsType[usage](err); is {
 			return bad
 		}
@@ -195,19 +180,15 @@ func quiet(log *slog.Logger, cfg *config.Config) *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-func checkOutput(cmd *cobra.Command) error {
-	if o, _ := cmd.Flags().GetString("output"); o != "text" && o != "json" {
-		return fmt.Errorf("--output must be text or json")
-	}
-	return nil
-}
+// asJSON reports whether the command prints for programs.
+func asJSON(cmd *cobra.Command) bool { return cmd.Flag("output").Value.String() == "json" }
 
 // print writes result as JSON, or as text a person reads: a table or a page.
 func print(cmd *cobra.Command, result any) error {
 	if _, printed := result.(*list); printed {
 		return nil
 	}
-	if o, _ := cmd.Flags().GetString("output"); o == "json" {
+	if asJSON(cmd) {
 		encoder := json.NewEncoder(cmd.OutOrStdout())
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")

@@ -14,9 +14,6 @@ func scoreboardCommand() *cobra.Command {
 		Args: cobra.NoArgs}
 	addr := cmd.Flags().String("addr", "127.0.0.1:7002", "address to listen on")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
-			return err
-		}
 		note := fmt.Sprintf(`to be given to the api:
   PULSE_API_KEY=any SPORTMONKS_API_TOKEN=any FALLBACK_API_KEY=any \
   SPORTMONKS_BASE_URL=http://%s/sportmonks BALLDONTLIE_BASE_URL=http://%s/balldontlie`, *addr, *addr)

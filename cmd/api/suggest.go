@@ -77,9 +77,10 @@ type choice struct {
 }
 
 // choiceFlag adds a flag of the allowed values, which are completed too.
-func choiceFlag(cmd *cobra.Command, flags *pflag.FlagSet, name, value, usage string, allowed ...string) *choice {
+func choiceFlag(cmd *cobra.Command, flags *pflag.FlagSet, name, short, value, usage string,
+	allowed ...string) *choice {
 	c := &choice{value: value, allowed: allowed}
-	flags.Var(c, name, usage)
+	flags.VarP(c, name, short, usage)
 	completion := cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc(name, completion); err != nil {
 		panic(err) // a flag that was not added

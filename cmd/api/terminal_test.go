@@ -65,7 +65,7 @@ func TestCommands_print_no_character_that_a_terminal_obeys(t *testing.T) {
 			"Fleet"},
 		{"tracker", "load", file("c.csv", "imei,dt_carga\n\xff\x9b2J,"+hostile+"\n"), "--client", "Fleet"},
 		{"restore", file("d.tar", archive.String())}, {"restore", file("e.tar", hostile)},
-		{"top", "--admin", strings.TrimPrefix(server.URL, "https://")}, {"tracker", "client", "list"},
+		{"top"}, {"tracker", "client", "list"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), args, &stdout, &stderr)

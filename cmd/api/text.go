@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -63,13 +62,13 @@ func (p page) writeObject(w io.Writer, raw json.RawMessage, indent string) error
 	if err != nil {
 		return err
 	}
-	aligned := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
+	lines := aligned(w)
 	for _, f := range fields {
 		if !f.nested() {
-			fmt.Fprintf(aligned, "%s%s\t%s\n", indent, f.name, f.text())
+			fmt.Fprintf(lines, "%s%s\t%s\n", indent, f.name, f.text())
 		}
 	}
-	err = aligned.Flush()
+	err = lines.Flush()
 	for _, f := range fields {
 		if f.nested() {
 			fmt.Fprintf(w, "\n%s%s\n", indent, f.name)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,96 +13,56 @@ import (
 	"golang.org/x/term"
 
 	"github.com/supplyhub/supplyhub/internal/app"
-	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const (
 	topEvery = 2 * time.Second
-	topOnce  = time.Second // between the two looks of a single print
 	toTop    = "\x1b[H\x1b[2J"
 	ctrlC    = 3 // as a terminal in raw mode sends it
 )
 
 // overview reads as the console's figures.
-type overview struct {
-	app.Figures
-	from []string
-}
+type overview struct{ figures.Overview }
 
-func (o overview) writeText(w io.Writer) error {
+func (o overview) writeText(w io.Writer) (err error) {
 	for _, line := range []struct {
 		name, unit string
 		value      *float64
 	}{
-		{"Accepted per second", "", o.Accepted}, {"Delivered per second", "", o.Delivered}, {"Backlog", "", o.Backlog},
+		{"Accepted per second", "", &o.Accepted}, {"Delivered per second", "", &o.Delivered}, {"Backlog", "", o.Backlog},
 		{"Oldest waiting", " s", o.Oldest}, {"Waiting deliveries", "", o.Waiting}, {"Dead deliveries", "", o.Dead},
 		{"Failing receivers", "", o.Failing}, {"Paused receivers", "", o.Paused},
 	} {
 		shown := nothing
 		if line.value != nil {
-			shown = fmt.Sprintf("%.1f", *line.value)
-			shown = strings.TrimSuffix(shown, ".0") + line.unit
+			shown = strings.TrimSuffix(fmt.Sprintf("%.1f", *line.value), ".0") + line.unit
 		}
-		if _, err := fmt.Fprintf(w, "%-22s%10s\n", line.name, shown); err != nil {
-			return err
-		}
+		_, failed := fmt.Fprintf(w, "%-22s%10s\n", line.name, shown)
+		err = cmp.Or(err, failed)
 	}
-	_, err := fmt.Fprintf(w, "\nread from %s\n", strings.Join(o.from, ", "))
 	return err
 }
 
 func topCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "top", Short: "show the console's overview in the terminal; q ends it", Args: cobra.NoArgs,
-		Long: `Shows the console's overview, from the metrics of the api of this configuration. Where the worker is
-a process of its own, name the operator listeners of all processes. Without a terminal the figures of one second are
-printed.`,
-		Example: "  api top\n  api top --admin 10.0.0.1:9090,10.0.0.2:9090,10.0.0.3:9091"}
-	addresses := cmd.Flags().StringSlice("admin", nil,
-		"operator listeners to read, separated by commas (default ADMIN_ADDR)")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(cmd); err != nil {
-			return err
-		}
-		cfg, _, err := app.Configure(app.Environment(), config.ForCommand, cmd.ErrOrStderr())
-		if err != nil {
-			return configFault{err}
-		}
-		meter := app.NewMeter(cfg, *addresses...)
+		Long: `Shows the console's overview: what all processes did in the last minute and what they counted. Without a
+terminal it is printed once.`,
+		Example: "  api top\n  api top -o json"}
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		screen, ok := cmd.OutOrStdout().(*terminal.Writer)
-		if o, _ := cmd.Flags().GetString("output"); o == "text" && ok && screen.Width() > 0 &&
-			term.IsTerminal(int(os.Stdin.Fd())) {
-			err = watchTop(cmd.Context(), screen, meter)
-		} else {
-			err = printTop(cmd, meter)
+		if !asJSON(cmd) && ok && screen.Width() > 0 && term.IsTerminal(int(os.Stdin.Fd())) {
+			return (*list)(nil), watchTop(ctx, screen, a)
 		}
-		if err != nil {
-			return failure{err}
-		}
-		return nil
-	}
+		now, err := a.Overview(ctx)
+		return overview{now}, err
+	})
 	return cmd
 }
 
-// printTop prints the figures of one second.
-func printTop(cmd *cobra.Command, meter *app.Meter) error {
-	if _, err := meter.Read(cmd.Context()); err != nil {
-		return err
-	}
-	select {
-	case <-time.After(topOnce):
-	case <-cmd.Context().Done():
-		return cmd.Context().Err()
-	}
-	figures, err := meter.Read(cmd.Context())
-	if err != nil {
-		return err
-	}
-	return print(cmd, overview{figures, meter.Addresses()})
-}
-
 // watchTop draws the figures again and again until q is pressed.
-func watchTop(ctx context.Context, w *terminal.Writer, meter *app.Meter) error {
+func watchTop(ctx context.Context, w *terminal.Writer, a *app.App) error {
 	before, err := term.MakeRaw(int(os.Stdin.Fd()))
 	if err != nil {
 		return fmt.Errorf("read keys: %w", err)
@@ -119,7 +80,7 @@ func watchTop(ctx context.Context, w *terminal.Writer, meter *app.Meter) error {
 	}()
 	defer func() { _ = w.Control("\r\n") }() // it ends anyway
 	for ctx.Err() == nil {
-		if err := drawTop(ctx, w, meter); err != nil {
+		if err := drawTop(ctx, w, a); err != nil {
 			return err
 		}
 		select {
@@ -130,13 +91,13 @@ func watchTop(ctx context.Context, w *terminal.Writer, meter *app.Meter) error {
 	return nil
 }
 
-// drawTop draws one picture; an unavailable process is said in it.
-func drawTop(ctx context.Context, w *terminal.Writer, meter *app.Meter) error {
+// drawTop draws one picture; a database that does not answer is said in it.
+func drawTop(ctx context.Context, w *terminal.Writer, a *app.App) error {
 	var text strings.Builder
-	figures, err := meter.Read(ctx)
+	now, err := a.Overview(ctx)
 	if err != nil {
-		fmt.Fprintln(&text, err)
-	} else if err := (overview{figures, meter.Addresses()}).writeText(&text); err != nil {
+		fmt.Fprintln(&text, explain(err))
+	} else if err := (overview{now}).writeText(&text); err != nil {
 		return err
 	}
 	fmt.Fprintf(&text, "\n%s   q ends", time.Now().Format(time.TimeOnly))

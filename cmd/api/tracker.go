@@ -123,8 +123,6 @@ func trackerLoad() *cobra.Command {
 	return required(cmd, "client")
 }
 
-const helpWidth = 80
-
 // loadHelp names every field by its format.
 func loadHelp() string {
 	var text strings.Builder
@@ -151,10 +149,7 @@ The first 100 bad lines are named with everything that is wrong with them.
 		byFormat[f.Format] = append(byFormat[f.Format], name)
 	}
 	for _, format := range formats {
-		text.WriteString("\n" + format + ":\n")
-		for _, line := range wrap(strings.Join(byFormat[format], ", "), helpWidth-columnGap) {
-			text.WriteString("  " + line + "\n")
-		}
+		text.WriteString("\n" + format + ":\n  " + strings.Join(byFormat[format], ", ") + "\n")
 	}
 	return text.String()
 }

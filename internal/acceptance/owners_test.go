@@ -12,8 +12,8 @@ import (
 
 const (
 	ownersSuppliers = 12 // of `make chaos`
-	ownersLimit     = 2 // calls at once that each receiver allows
-	ownersMoves     = 3 // times that each kind of end comes: each end and each start moves 8 of 32 shards
+	ownersLimit     = 2  // calls at once that each receiver allows
+	ownersMoves     = 3  // times that each kind of end comes: each end and each start moves 8 of 32 shards
 )
 
 // busiest is a receiver with a limit, and how many calls it had at once.

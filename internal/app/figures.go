@@ -1,20 +1,14 @@
 package app
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
-	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/figures"
 )
 
@@ -22,64 +16,39 @@ import (
 // that to its row in the database, from which the console sums all processes up. States of the database (how much
 // waits, how much failed) are counted by one process for all of them, and each shows them as gauges.
 
-// series are the figures' metrics, by name and the values of the labels that matter.
-const (
-	seriesAccepted  = "http_requests_total POST " + requestsRoute + " 201"
-	seriesDelivered = "supplyhub_webhook_attempts_total supplier delivered"
-	seriesBacklog   = "supplyhub_requests enqueued"
-	seriesWaiting   = "supplyhub_webhook_deliveries pending"
-	seriesDead      = "supplyhub_webhook_deliveries dead"
-	seriesOldest    = "supplyhub_oldest_enqueued_request_seconds"
-	seriesFailing   = "supplyhub_webhook_receivers failing"
-	seriesPaused    = "supplyhub_webhook_receivers paused"
-)
-
-// readings are the values of a process's series.
-type readings map[string]float64
-
-// readingsOf adds the metrics up by the labels that the figures distinguish.
-func readingsOf(families []*dto.MetricFamily) readings {
-	values := readings{}
+// counted hands over the values of one of this process's counters, with their labels.
+func (a *pipeline) counted(counter string, each func(labels map[string]string, n int64)) error {
+	families, err := a.registry.Gather()
+	if err != nil {
+		return fmt.Errorf("gather metrics: %w", err)
+	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			name, labels := f.GetName(), labelsOf(m)
-			for _, label := range []string{"method", "route", "destination", "status", "outcome", "state"} {
-				if labels[label] != "" {
-					name += " " + labels[label]
-				}
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
 			}
-			values[name] += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
+			if f.GetName() == counter {
+				each(labels, int64(m.GetCounter().GetValue()))
+			}
 		}
 	}
-	return values
-}
-
-// shown returns a figure, or nil when the process does not show it.
-func (r readings) shown(series string) *float64 {
-	value, known := r[series]
-	if !known {
-		return nil
-	}
-	return &value
+	return nil
 }
 
 // did takes what this process did from its metrics, so that the console and they show the same.
-func (a *pipeline) did() (figures.Sample, error) {
-	families, err := a.registry.Gather()
-	if err != nil {
-		return figures.Sample{}, fmt.Errorf("gather metrics: %w", err)
-	}
-	r := readingsOf(families)
-	return figures.Sample{Accepted: int64(r[seriesAccepted]), Delivered: int64(r[seriesDelivered])}, nil
-}
-
-// labelsOf returns the labels of a metric, by name.
-func labelsOf(m *dto.Metric) map[string]string {
-	labels := make(map[string]string, len(m.GetLabel()))
-	for _, l := range m.GetLabel() {
-		labels[l.GetName()] = l.GetValue()
-	}
-	return labels
+func (a *pipeline) did() (did figures.Sample, err error) {
+	return did, errors.Join(
+		a.counted("http_requests_total", func(labels map[string]string, n int64) {
+			if labels["method"] == http.MethodPost && labels["route"] == requestsRoute && labels["status"] == "201" {
+				did.Accepted += n
+			}
+		}),
+		a.counted("supplyhub_webhook_attempts_total", func(labels map[string]string, n int64) {
+			if labels["destination"] == "supplier" && labels["outcome"] == "delivered" {
+				did.Delivered += n
+			}
+		}))
 }
 
 // runFigures adds this process's figures to the database until ctx ends; keep: it counts the gauges and trims as
@@ -98,24 +67,14 @@ func (s consoleScores) Remaining(ctx context.Context) (map[string]int64, error) 
 
 // Providers returns what the providers were asked by this process, by provider and outcome.
 func (s consoleScores) Providers() (map[string]map[string]int64, error) {
-	families, err := s.app.registry.Gather()
-	if err != nil {
-		return nil, fmt.Errorf("gather metrics: %w", err)
-	}
 	asked := map[string]map[string]int64{}
-	for _, f := range families {
-		if f.GetName() != "supplyhub_scoreboard_provider_requests_total" {
-			continue
+	err := s.app.counted("supplyhub_scoreboard_provider_requests_total", func(labels map[string]string, n int64) {
+		if asked[labels["provider"]] == nil {
+			asked[labels["provider"]] = map[string]int64{}
 		}
-		for _, m := range f.GetMetric() {
-			labels := labelsOf(m)
-			if asked[labels["provider"]] == nil {
-				asked[labels["provider"]] = map[string]int64{}
-			}
-			asked[labels["provider"]][labels["outcome"]] = int64(m.GetCounter().GetValue())
-		}
-	}
-	return asked, nil
+		asked[labels["provider"]][labels["outcome"]] = n
+	})
+	return asked, err
 }
 
 const gaugeTimeout = 4 * time.Second
@@ -222,86 +181,5 @@ func show(v *prometheus.GaugeVec, figures map[string]int64, err error) {
 	}
 }
 
-// Figures are the console's overview; nil is a figure that no process shows.
-type Figures struct {
-	Accepted  *float64 `json:"accepted_per_second"` // since the figures before
-	Delivered *float64 `json:"delivered_per_second"`
-	Backlog   *float64 `json:"backlog"` // requests that wait for their estimates
-	Oldest    *float64 `json:"oldest_waiting_seconds"`
-	Waiting   *float64 `json:"waiting_deliveries"`
-	Dead      *float64 `json:"dead_deliveries"`
-	Failing   *float64 `json:"failing_receivers"`
-	Paused    *float64 `json:"paused_receivers"`
-}
-
-// Meter reads the figures of some processes from their operator listeners.
-type Meter struct {
-	addresses           []string
-	at                  time.Time
-	accepted, delivered float64
-}
-
-// NewMeter reads from the given listeners, or else from that of the api of this configuration. Each process counts what
-// it does itself: the apis what is accepted, the workers what is delivered to suppliers' receivers.
-func NewMeter(cfg *config.Config, addresses ...string) *Meter {
-	if len(addresses) == 0 {
-		addresses = []string{cmp.Or(cfg.AdminAddr, defaultAPIAdmin)}
-	}
-	return &Meter{addresses: addresses}
-}
-
-// Addresses returns the listeners that are read.
-func (m *Meter) Addresses() []string { return m.addresses }
-
-// Read reads all listeners. The first call knows no rates.
-func (m *Meter) Read(ctx context.Context) (f Figures, err error) {
-	var accepted, delivered float64
-	for _, address := range m.addresses {
-		r, err := scrape(ctx, reachable(address, loopback))
-		if err != nil {
-			return Figures{}, err
-		}
-		accepted, delivered = accepted+r[seriesAccepted], delivered+r[seriesDelivered]
-		// These are the same in each process.
-		f.Backlog, f.Oldest = cmp.Or(f.Backlog, r.shown(seriesBacklog)), cmp.Or(f.Oldest, r.shown(seriesOldest))
-		f.Waiting, f.Dead = cmp.Or(f.Waiting, r.shown(seriesWaiting)), cmp.Or(f.Dead, r.shown(seriesDead))
-		f.Failing, f.Paused = cmp.Or(f.Failing, r.shown(seriesFailing)), cmp.Or(f.Paused, r.shown(seriesPaused))
-	}
-	now := time.Now()
-	if seconds := now.Sub(m.at).Seconds(); !m.at.IsZero() {
-		f.Accepted, f.Delivered = rate(accepted-m.accepted, seconds), rate(delivered-m.delivered, seconds)
-	}
-	m.at, m.accepted, m.delivered = now, accepted, delivered
-	return f, nil
-}
-
-// rate returns 0 after a restart, which begins the counters again.
-func rate(more, seconds float64) *float64 {
-	r := max(more, 0) / seconds
-	return &r
-}
-
-// scrape reads the metrics of one process.
-func scrape(ctx context.Context, address string) (readings, error) {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is an operator's listener
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("read metrics of %s: status %d", address, response.StatusCode)
-	}
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(response.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read metrics of %s: %w", address, err)
-	}
-	return readingsOf(slices.Collect(maps.Values(families))), nil
-}
+// Overview returns what the console's overview shows.
+func (a *App) Overview(ctx context.Context) (figures.Overview, error) { return a.figures.Overview(ctx) }

@@ -98,15 +98,8 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.write.Close()
 		return nil, fmt.Errorf("open database: %w", Translate(err))
 	}
-	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var looker sync.WaitGroup
-	if config.Profile == Serving { // only its connections are watched
-		looker.Go(func() { s.hangs.run(looking) })
-	}
 	closeAll := func() error {
-		stop()
 		s.loosen.Stop()
-		looker.Wait()
 		err := sqlDB.Close()
 		s.write.Close()
 		return err

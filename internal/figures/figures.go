@@ -19,6 +19,7 @@ const (
 	// stepLength is how long a point of the hour is.
 	stepLength = 10 * time.Second
 	kept       = 360 // steps
+	minute     = 6   // steps
 	reread     = 3   // steps that other processes may still add to
 	deadline   = 5 * time.Second
 )
@@ -132,6 +133,36 @@ func (r *Recorder) Hour() []Point {
 		})
 	}
 	return points
+}
+
+// Overview is the present at a glance; nil is a figure that no process has counted lately.
+type Overview struct {
+	Accepted  float64  `json:"accepted_per_second"` // of the last minute
+	Delivered float64  `json:"delivered_per_second"`
+	Backlog   *float64 `json:"backlog"` // requests that wait for their estimates
+	Oldest    *float64 `json:"oldest_waiting_seconds"`
+	Waiting   *float64 `json:"waiting_deliveries"`
+	Dead      *float64 `json:"dead_deliveries"`
+	Failing   *float64 `json:"failing_receivers"`
+	Paused    *float64 `json:"paused_receivers"`
+}
+
+// Overview reads what all processes did and counted, for one that records nothing itself.
+func (r *Recorder) Overview(ctx context.Context) (o Overview, err error) {
+	if err := r.refresh(ctx, stepOf(r.now())); err != nil {
+		return o, err
+	}
+	for _, p := range r.Hour()[kept-minute:] {
+		o.Accepted, o.Delivered = o.Accepted+p.Accepted/minute, o.Delivered+p.Delivered/minute
+	}
+	n, err := r.store.newest(ctx)
+	if err != nil || n.At.Before(r.now().Add(-outdated)) {
+		return o, err
+	}
+	number := func(n int64) *float64 { return new(float64(n)) }
+	o.Backlog, o.Oldest, o.Waiting, o.Dead = number(n.Enqueued), new(n.Oldest.Seconds()), number(n.Pending), number(n.Dead)
+	o.Failing, o.Paused = number(n.Failing), number(n.Paused)
+	return o, nil
 }
 
 // stepOf returns the step of ten seconds that a time is in.

@@ -2,8 +2,8 @@
 // knows no feature and no session. A set of pages is a Site:
 //
 //   - New takes the pages (NAME.html, each defining "title" and "main"), parts.html, which all of them may use, and
-//     their Portuguese (pt.json, the English text as key). It fails when a page does not parse or a text has no
-//     translation, so a test that calls New checks them all.
+//     their Portuguese (pt.json, the English text as key). It fails when a page does not parse; that every text has its
+//     Portuguese is a test.
 //   - Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
 //   - A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
 //     script then shows the message of the Answer in the region with role status, and reads the page again.
@@ -83,11 +83,7 @@ func New(cfg Config) (*Site, error) {
 		{tag: "pt", name: "Português", texts: portuguese, printer: message.NewPrinter(language.BrazilianPortuguese)},
 	}
 	for _, l := range s.languages {
-		pages, err := s.parse(l)
-		if err == nil && l == s.languages[0] {
-			err = s.checkTexts(pages, portuguese)
-		}
-		if err != nil {
+		if _, err := s.parse(l); err != nil {
 			return nil, err
 		}
 		l.pages = sync.OnceValue(func() map[string]*template.Template {
@@ -142,17 +138,6 @@ func (s *Site) parse(l *locale) (map[string]*template.Template, error) {
 		pages[strings.TrimSuffix(path.Base(file), ".html")] = page
 	}
 	return pages, nil
-}
-
-// checkTexts names every literal text of the pages that has no Portuguese.
-func (s *Site) checkTexts(pages map[string]*template.Template, portuguese map[string]string) error {
-	var missing []error
-	for _, text := range s.texts(pages) {
-		if portuguese[text] == "" {
-			missing = append(missing, fmt.Errorf("no Portuguese for %q", text))
-		}
-	}
-	return errors.Join(missing...)
 }
 
 // Translate returns the text in the language of the tag, with its arguments; English where there is no translation.
