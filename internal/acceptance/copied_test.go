@@ -24,8 +24,8 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// What is published to be copied meets what the service itself meets: the receivers in /docs, of which the one in Go is
-// webhook.Handler, the samples, and pkg/client. Each attack has every program that it can be made at.
+// What is published to be copied meets what the service itself meets: the receivers in /docs, the samples, and
+// pkg/client. Each attack has every program that it can be made at.
 
 // copied is a program that people copy, with the command that starts it in its directory.
 type copied struct {
@@ -37,8 +37,9 @@ type copied struct {
 func copiedPrograms(t *testing.T) (receivers, callers []copied) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "receiver")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary,
-		docsReceiver("")).CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, docsReceiver("main.go"))
+	build.Dir = t.TempDir() // outside of this module, as who copies it is
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the receiver: %v\n%s", err, out)
 	}
 	receivers = append(receivers, copied{"docs/receiver.go", ".", []string{binary}})

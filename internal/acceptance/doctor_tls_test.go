@@ -105,7 +105,7 @@ func certificate(t *testing.T, at netip.Addr) (own tls.Certificate, file string)
 }
 
 // beginTLS answers PostgreSQL's request for TLS, which comes before anything else.
-func beginTLS(own tls.Certificate) func(net.Conn) (net.Conn, error) {
+func beginTLS(config *tls.Config) func(net.Conn) (net.Conn, error) {
 	return func(c net.Conn) (net.Conn, error) {
 		var request [2]uint32
 		if err := binary.Read(c, binary.BigEndian, &request); err != nil {
@@ -117,7 +117,7 @@ func beginTLS(own tls.Certificate) func(net.Conn) (net.Conn, error) {
 		if _, err := c.Write([]byte("S")); err != nil {
 			return nil, err
 		}
-		return tls.Server(c, &tls.Config{Certificates: []tls.Certificate{own}}), nil
+		return tls.Server(c, config), nil
 	}
 }
 
@@ -143,7 +143,7 @@ func TestDoctor_warns_of_what_the_network_can_read(t *testing.T) {
 	}
 	near := apptest.NewProxy(t, "unix", socket).Address
 	plain := front(t, at, "unix", socket, nil)
-	encrypted := front(t, at, "unix", socket, beginTLS(own))
+	encrypted := front(t, at, "unix", socket, beginTLS(&tls.Config{Certificates: []tls.Certificate{own}}))
 	queue := strings.TrimPrefix(h.NATS.URL(), "nats://")
 	encryptedQueue := front(t, at, "tcp", strings.TrimPrefix(queuetest.NewWithOptions(t, func(o *server.Options) {
 		o.TLS, o.TLSTimeout, o.TLSConfig = true, 5, &tls.Config{Certificates: []tls.Certificate{own}}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/deployments/samples"
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
@@ -285,11 +286,7 @@ func builtTypeScript(t *testing.T) string {
 	needs(t, "node")
 	needs(t, "npm")
 	dir := t.TempDir()
-	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "hub.ts", "supplier.ts"} {
-		content, err := os.ReadFile(repository("deployments", "samples", "typescript", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for name, content := range samples.Files() { // what /docs serves is enough
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}

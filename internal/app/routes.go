@@ -39,7 +39,7 @@ func (a *App) routes(r *gin.Engine) {
 	r.GET("/", handle(httpapi.Home(telemetry.Version())))
 	r.GET("/openapi.json", handle(httpapi.OpenAPI(telemetry.Version())))
 	r.GET("/docs", handle(docs))
-	r.GET("/docs/:file", handle(docs))
+	r.GET("/docs/*file", handle(docs))
 
 	r.POST(requestsRoute, auth.Bearer(caller.ScopeMaterialRequests), handle(requests.Create))
 	r.GET("/api/material-requests", auth.Bearer(caller.ScopeMaterialRequests), handle(requests.List))

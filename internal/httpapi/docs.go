@@ -3,12 +3,14 @@ package httpapi
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 	"github.com/swaggest/swgui/v5/static"
@@ -35,17 +37,24 @@ var docsPages = []docsPage{
 	{"scoreboard", "Scoreboard"},
 }
 
-// Docs serves the documentation: the reference at /docs, pages and assets at /docs/:file. version is shown.
+// Docs serves the documentation: the reference at /docs, pages and assets at /docs/*file. version is shown.
 func Docs(version string) Handler {
 	files, err := docsAssets(version)
+	missing, failed := renderDocs(docsPage{"missing", "Not found"}, version)
+	err = errors.Join(err, failed)
 	swagger := http.StripPrefix("/docs/", statigz.FileServer(static.FS))
 	return func(c *gin.Context) error {
 		if err != nil {
 			return err
 		}
-		name := c.Param("file")
+		name := strings.TrimPrefix(c.Param("file"), "/")
 		file, own := files[name]
-		if !own && !isSwagger(name) {
+		switch known := own || isSwagger(name); {
+		case !known && strings.Contains(c.GetHeader("Accept"), "text/html"):
+			c.Header("Content-Security-Policy", docsPolicy)
+			Shared(c, http.StatusNotFound, "text/html; charset=utf-8", missing)
+			return nil
+		case !known:
 			return errs.New(errs.NotFound, "There is no such resource.")
 		}
 		c.Header("Content-Security-Policy", docsPolicy)

@@ -32,7 +32,7 @@ func docsService(t *testing.T) http.Handler {
 	engine.GET("/openapi.json", httpapi.Handle(httpapi.OpenAPI(docsVersion)))
 	docs := httpapi.Docs(docsVersion)
 	engine.GET("/docs", httpapi.Handle(docs))
-	engine.GET("/docs/:file", httpapi.Handle(docs))
+	engine.GET("/docs/*file", httpapi.Handle(docs))
 	return engine
 }
 
@@ -69,8 +69,17 @@ func TestDocs_pages_fit_a_phone_name_the_version_and_load_nothing_from_elsewhere
 			}
 		}
 	}
-	if w := fetch(t, h, "/docs/nothing"); w.Code != http.StatusNotFound {
-		t.Errorf("an unknown page: %d", w.Code)
+	for _, path := range []string{"/docs/nothing", "/docs/nothing/at/all"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8") // a browser's
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `<nav aria-label="Documentation">`) {
+			t.Errorf("%s in a browser: %d %.80s", path, w.Code, w.Body)
+		}
+		if w := fetch(t, h, path); w.Code != http.StatusNotFound || !strings.Contains(w.Header().Get("Content-Type"), "problem") {
+			t.Errorf("%s in a program: %d %v", path, w.Code, w.Header())
+		}
 	}
 }
 
