@@ -14,7 +14,7 @@ func unaudited() []string {
 	return strings.Split("serve,backup,restore,migrate,keys generate,secrets generate,supplier list,receiver list,"+
 		"rate list,request list,request show,"+
 		"delivery list,delivery show,tracker client list,settings list,verify,listen,scoreboard sample,healthcheck,doctor,"+
-		"top,help,completion bash,completion fish,completion powershell,completion zsh", ",")
+		"top,notify test,help,completion bash,completion fish,completion powershell,completion zsh", ",")
 }
 
 func TestAudit_knows_every_command(t *testing.T) {

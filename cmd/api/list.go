@@ -153,7 +153,8 @@ func (c columns) fit(lines [][]string, most int) {
 		at := -1
 		for i, column := range c.names {
 			member, _, _ := strings.Cut(column, ":")
-			if member != "id" && !strings.HasSuffix(member, "_id") && widths[i] > leastColumn && (at < 0 || widths[i] > widths[at]) {
+			cut := member != "id" && !strings.HasSuffix(member, "_id") && widths[i] > leastColumn
+			if cut && (at < 0 || widths[i] > widths[at]) {
 				at = i
 			}
 		}

@@ -45,7 +45,7 @@ func newIdentity(t *testing.T) *identity {
 
 func (i *identity) file(name string) string { return filepath.Join(i.dir, name) }
 
-// renew makes the files anew, one after the other, each whole; then the servers refuse the former certificate.
+// renew makes the files again, one after the other, each whole; then the servers refuse the former certificate.
 func (i *identity) renew(t *testing.T) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -144,7 +144,7 @@ func TestCertificates_are_renewed_under_load_without_a_failed_request(t *testing
 	}
 }
 
-// gate lets nobody in while it is shut.
+// gate lets no connection in while it is shut.
 type gate struct{ shut atomic.Bool }
 
 func (g *gate) Check(server.ClientAuthentication) bool { return !g.shut.Load() }

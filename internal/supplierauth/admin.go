@@ -237,7 +237,7 @@ func (s *Service) change(ctx context.Context, what, id string,
 
 // addSecret makes a webhook secret, stores it sealed and returns it: it can be read nowhere later.
 func (s *Service) addSecret(ctx context.Context, supplierID string, now time.Time) (string, error) {
-	// sealed by a key that was given by mistake it could not be read once that is mended
+	// Sealed by a key that was given by mistake, it could not be read with the right one.
 	if none, err := s.openSome(ctx); none {
 		return "", errs.Wrap(errs.Unavailable, "No secret can be stored at the moment.", err)
 	}
