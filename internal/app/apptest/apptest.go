@@ -125,7 +125,7 @@ func Start(tb testing.TB, stack Stack, options Options) *Hub {
 func startNATS(tb testing.TB, users bool) *queuetest.Server {
 	tb.Helper()
 	if users {
-		return queuetest.NewWithUsers(tb, deployment("nats-users.conf"), "api", "worker")
+		return queuetest.NewWithConfig(tb, deployment("nats-users.conf"), "api", "worker")
 	}
 	return queuetest.New(tb)
 }

@@ -18,7 +18,7 @@ const (
 	idleTimeout  = time.Second
 )
 
-// Password is every user's on a server that NewWithUsers started.
+// Password is every user's on a server that NewWithConfig started.
 const Password = "of-a-test"
 
 // Server is a NATS server with JetStream on a port of its own, which it keeps over restarts.
@@ -55,9 +55,9 @@ func NewWithOptions(tb testing.TB, change func(*server.Options)) *Server {
 	return s
 }
 
-// NewWithUsers starts a server that lets in the users of the configuration file only. The file's variables for their
-// passwords are SUPPLYHUB_<user>_PASSWORD.
-func NewWithUsers(tb testing.TB, file string, users ...string) *Server {
+// NewWithConfig starts a server by a configuration file, whose variables for the passwords of users are
+// SUPPLYHUB_<user>_PASSWORD.
+func NewWithConfig(tb testing.TB, file string, users ...string) *Server {
 	tb.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
