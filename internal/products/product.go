@@ -29,7 +29,7 @@ const (
 // Product is what a supplier states of one of its articles; nil is unknown. Its JSON without Active is the canonical
 // one: two products are the same when it is.
 type Product struct {
-	SKU               string   `json:"sku"`
+	SKU               string   `gorm:"primaryKey" json:"sku"`
 	MaterialID        int64    `json:"material_id"`
 	Material          string   `json:"material"`
 	MaterialVariantID *int64   `json:"material_variant_id"`
@@ -100,10 +100,7 @@ func (s *Service) apply(ctx context.Context, supplierID string, c change) (statu
 	if errors.Is(err, errNoProduct) {
 		return "", errs.New(errs.NotFound, "You have no product with this sku.")
 	}
-	if err != nil {
-		return "", fmt.Errorf("synchronise product: %w", err)
-	}
-	return status, nil
+	return status, errs.Doing("synchronise product", err)
 }
 
 // decide returns what a change makes of the stored product, by the rule.
