@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/supplyhub/supplyhub/internal/figures"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // The figures of the console and of /metrics. A process counts its own work in its metrics; every ten seconds it adds
@@ -119,7 +120,7 @@ func (a *pipeline) runGauges(ctx context.Context) error {
 	a.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "supplyhub_database_clock_jumps_total",
 		Help: "How often the database's clock was found more than a second away from where it should be."},
 		func() float64 { return float64(a.db.ClockJumps()) }))
-	for failed := 0; ctx.Err() == nil; pause(ctx, figures.LookEvery) {
+	for failed := 0; ctx.Err() == nil; sleep.For(ctx, figures.LookEvery) {
 		err := a.readGauges(ctx, g)
 		if failed++; err == nil {
 			failed = 0

@@ -44,7 +44,7 @@ var edges = map[string][]string{
 		"internal/supplierauth", "internal/telemetry",
 		"internal/round", "internal/tracker", "internal/deliveries", "internal/receivers", "internal/sending",
 		"pkg/webhook",
-		"internal/console", "internal/figures", "internal/notify", "internal/errs", "internal/logctx",
+		"internal/console", "internal/figures", "internal/notify", "internal/errs", "internal/logctx", "internal/sleep",
 		"internal/terminal",
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
@@ -60,6 +60,7 @@ var edges = map[string][]string{
 	"internal/apikey":      {"internal/errs"},
 	"internal/errs":        {},
 	"internal/logctx":      {},
+	"internal/sleep":       {},
 	"internal/terminal":    {},
 	"internal/round":       {"pkg/webhook"}, // the event on its way
 	"internal/pack":        {},
@@ -71,7 +72,7 @@ var edges = map[string][]string{
 
 	"internal/database/sqlite": {"internal/database"},
 
-	"internal/queue":          {},
+	"internal/queue":          {"internal/sleep"},
 	"internal/queue/embedded": {"internal/errs", "internal/queue"},
 
 	"internal/telemetry": {"internal/errs", "internal/logctx"},
@@ -88,8 +89,8 @@ var edges = map[string][]string{
 	"internal/receivers": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
 		"internal/errs", "internal/httpapi", "internal/logctx", "internal/notice", "internal/round", "pkg/webhook"},
 	"internal/sending": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
-		"internal/groupcommit", "internal/logctx", "internal/notice", "internal/pack", "internal/receivers",
-		"internal/round", "pkg/webhook"},
+		"internal/errs", "internal/groupcommit", "internal/logctx", "internal/notice", "internal/pack",
+		"internal/receivers", "internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
 		"internal/logctx"},
 	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi",
@@ -105,7 +106,7 @@ var edges = map[string][]string{
 		"pkg/webhook"},
 	"internal/materials/operator": {"internal/database", "internal/errs", "internal/materials", "internal/round"},
 	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
-		"internal/logctx", "internal/materials", "internal/round", "pkg/webhook"},
+		"internal/logctx", "internal/materials", "internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/portal": {
 		"internal/caller", "internal/errs", "internal/httpapi", "internal/logctx", "internal/materials",
 		"internal/supplierauth", "internal/web", "internal/deliveries", "internal/receivers",

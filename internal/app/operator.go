@@ -16,6 +16,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
@@ -150,7 +151,7 @@ func (a *App) runRetention(ctx context.Context) error {
 	a.registry.MustRegister(kept)
 	for a.cfg.Retention > 0 && ctx.Err() == nil {
 		a.retain(ctx, kept)
-		pause(ctx, pruneInterval)
+		sleep.For(ctx, pruneInterval)
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func (a *App) runPartitions(ctx context.Context) error {
 		if err := a.Deliveries.Advance(ctx, days); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "making partitions failed", "error", err)
 		}
-		pause(ctx, partitionsInterval)
+		sleep.For(ctx, partitionsInterval)
 	}
 	return nil
 }
@@ -198,7 +199,7 @@ func (a *App) runDeleting(ctx context.Context) error {
 		if err := a.Deliveries.DeleteDropped(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "deleting old events failed", "error", err)
 		}
-		pause(ctx, partitionsInterval)
+		sleep.For(ctx, partitionsInterval)
 	}
 	return nil
 }

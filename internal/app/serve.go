@@ -18,6 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
@@ -170,7 +171,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	defer cancel()
 	server.SetKeepAlivesEnabled(false)
 	stopWork()
-	pause(drain, s.cfg.DrainDelay)
+	sleep.For(drain, s.cfg.DrainDelay)
 	workErr := s.wait(drain, workers)
 	s.shutdown(drain, server)
 	stopUpkeep()
@@ -200,7 +201,7 @@ func (s *api) purge(ctx context.Context) error {
 		if err := s.Suppliers.Purge(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "purge of expired sessions failed", "error", err)
 		}
-		if pause(ctx, purgeInterval); ctx.Err() != nil {
+		if sleep.For(ctx, purgeInterval); ctx.Err() != nil {
 			return nil
 		}
 	}
@@ -220,16 +221,6 @@ func (s *api) checks(ctx context.Context) map[string]error {
 		checks["tracker view "+view] = telemetry.Degraded{Err: err}
 	}
 	return checks
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // wait waits for the worker's end. One that takes too long has lost nothing: its work is due in the database.

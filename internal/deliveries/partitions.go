@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -66,10 +67,7 @@ func (d *Keeper) Drop(ctx context.Context, p round.Partition) (why string, err e
 			return why, ctx.Err()
 		}
 	}
-	if err != nil {
-		return "", fmt.Errorf("drop partition %s: %w", p.Name, err)
-	}
-	return why, nil
+	return why, errs.Doing("drop partition "+p.Name, err)
 }
 
 // DeleteDropped deletes one table of what was dropped, if there is one. Called from time to time it deletes all of them

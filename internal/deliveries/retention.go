@@ -2,9 +2,9 @@ package deliveries
 
 import (
 	"context"
-	"fmt"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -120,8 +120,6 @@ func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round
 // Forget deletes the events of all rounds of the requests with their deliveries and attempts, and returns how many
 // events they were. It joins the transaction in ctx, in which Hold has returned the requests.
 func (d *Keeper) Forget(ctx context.Context, requests []round.Round) (events int64, err error) {
-	if events, err = d.store.forget(ctx, requests); err != nil {
-		return 0, fmt.Errorf("delete webhook events: %w", err)
-	}
-	return events, nil
+	events, err = d.store.forget(ctx, requests)
+	return events, errs.Doing("delete webhook events", err)
 }

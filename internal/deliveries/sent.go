@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -222,10 +221,7 @@ func (d Delivery) rest(now time.Time) time.Duration {
 
 // inTx runs fn in a transaction and says what failed.
 func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Context) error) error {
-	if err := s.deps.DB.InTx(ctx, what, fn); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+	return errs.Doing(what, s.deps.DB.InTx(ctx, what, fn))
 }
 
 // undelivered is the status, of a recovery alone, of all that is not delivered.

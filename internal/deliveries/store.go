@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -145,8 +146,5 @@ func (s *AttemptStore) Finish(ctx context.Context, results []Result, now time.Ti
 // written runs a statement that returns the ids of what it wrote.
 func (s *AttemptStore) written(ctx context.Context, statement string, args ...any) (map[string]bool, error) {
 	ids, err := database.Column[string](ctx, s.DB.SQL(ctx), statement, args...)
-	if err != nil {
-		return nil, fmt.Errorf("write webhook attempts down: %w", err)
-	}
-	return database.Set(ids), nil
+	return database.Set(ids), errs.Doing("write webhook attempts down", err)
 }

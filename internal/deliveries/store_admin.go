@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // deliveryRow is a delivery as webhook_deliveries keeps it, its last attempt with it.
@@ -108,10 +109,7 @@ func (s *store) lockOf(ctx context.Context, suppliers, ids []string) ([]Delivery
 	rows, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT `+rowColumns+` FROM webhook_deliveries
 		WHERE worker IS NULL AND `+s.DB.AnyOf("id", 1)+of+` ORDER BY supplier_id, id`+s.DB.RowLock(` FOR UPDATE`), args,
 		(*deliveryRow).places)
-	if err != nil {
-		return nil, fmt.Errorf("read webhook deliveries: %w", err)
-	}
-	return ofRows(rows), nil
+	return ofRows(rows), errs.Doing("read webhook deliveries", err)
 }
 
 // known returns which of the ids are those of deliveries, those that a worker has among them: lockByID leaves these
@@ -120,10 +118,7 @@ func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error
 	found, err := database.Column[string](ctx, s.DB.ReaderSQL(ctx),
 		`SELECT id FROM webhook_deliveries WHERE `+s.DB.AnyOf("id", 1),
 		s.DB.Values(ids))
-	if err != nil {
-		return nil, fmt.Errorf("look for webhook deliveries: %w", err)
-	}
-	return database.Set(found), nil
+	return database.Set(found), errs.Doing("look for webhook deliveries", err)
 }
 
 func ofRows(rows []deliveryRow) []Delivery {
@@ -157,16 +152,13 @@ func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	if err := s.DB.ShareLock(ctx, redeliveries); err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", err)
 	}
-	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'pending',
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries SET status = 'pending',
 			series = CASE status WHEN 'pending' THEN series ELSE 0 END,
 			next_attempt_at = CASE WHEN status = 'pending' AND next_attempt_at < $1 THEN next_attempt_at ELSE $1 END,
 			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END, ended_because = NULL,
 			resent_at = CASE status WHEN 'delivered' THEN $1 ELSE resent_at END
 		WHERE worker IS NULL AND `+s.DB.AnyOf("id", 2), now.UnixMicro(), s.DB.Values(ids))
-	if err != nil {
-		return fmt.Errorf("reopen webhook deliveries: %w", database.Translate(err))
-	}
-	return nil
+	return errs.Doing("reopen webhook deliveries", err)
 }
 
 // attemptRow is an attempt as webhook_attempts keeps it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Catching up. After a resume, and after the first success of a failing receiver, all that waits for it is due,
@@ -21,17 +22,14 @@ import (
 // repetition begins at the front again, with those that failed meanwhile.
 func (s *DueStore) CatchUp(ctx context.Context, suppliers []string, now time.Time) error {
 	return s.EachSupplier(suppliers, func(suppliers []string) error {
-		_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET catch_up_uid = 0, catch_up_round = 0,
+		_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET catch_up_uid = 0, catch_up_round = 0,
 				catch_up_to = (SELECT d.uid FROM webhook_deliveries d WHERE d.destination = webhook_receivers.supplier_id
 					AND d.destination <> 'own' AND d.status = 'pending' AND d.worker IS NULL`+
 			s.DB.Of(suppliers, `d.supplier_id`, `$1`)+` ORDER BY d.uid DESC LIMIT 1),
 				due_at = CASE WHEN due_at <= $2 THEN due_at ELSE $2 END
 			WHERE `+s.DB.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`),
 			s.DB.Values(suppliers), now.UnixMicro())
-		if err != nil {
-			return fmt.Errorf("store that what waits for receivers is due: %w", database.Translate(err))
-		}
-		return nil
+		return errs.Doing("store that what waits for receivers is due", err)
 	})
 }
 
@@ -74,10 +72,10 @@ func (s *AttemptStore) caughtUp(ctx context.Context, wants map[string]int, claim
 		if found[id] < wants[id] {
 			to = `NULL`
 		}
-		_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET catch_up_uid = $2, catch_up_round = $3,
+		_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET catch_up_uid = $2, catch_up_round = $3,
 			catch_up_to = `+to+` WHERE supplier_id = $1`, id, last[id].Round.UID, last[id].Round.Number)
 		if err != nil {
-			return fmt.Errorf("store how far a receiver has caught up: %w", database.Translate(err))
+			return fmt.Errorf("store how far a receiver has caught up: %w", err)
 		}
 	}
 	return nil

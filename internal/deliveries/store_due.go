@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -45,10 +46,7 @@ func (s *DueStore) Due(ctx context.Context, shards []int, now time.Time) ([]DueR
 			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $2 AND `+s.DB.AnyOf("shard", 1)+` LIMIT $3) AS receivers`,
 		[]any{s.DB.Values(shards), now.UnixMicro(), mostDue},
 		func(r *DueRow) []any { return []any{&r.Destination, scanTime{&r.At}, &r.Failures, &r.CatchingUp} })
-	if err != nil {
-		return nil, fmt.Errorf("read what is due: %w", err)
-	}
-	return found, nil
+	return found, errs.Doing("read what is due", err)
 }
 
 // scanTime reads Unix microseconds into a time.
@@ -78,10 +76,7 @@ func (s *DueStore) LockDue(ctx context.Context, suppliers []string, worker int64
 		SELECT r.supplier_id FROM webhook_receivers r WHERE `+s.DB.AnyOf("r.supplier_id", 1)+` AND r.paused_by = ''
 			AND EXISTS (SELECT 1 FROM webhook_shards s WHERE s.shard = r.shard AND s.worker = $2)
 		ORDER BY r.supplier_id`+s.DB.RowLock(` FOR NO KEY UPDATE OF r SKIP LOCKED`), s.DB.Values(suppliers), worker)
-	if err != nil {
-		return nil, fmt.Errorf("lock receivers: %w", err)
-	}
-	return found, nil
+	return found, errs.Doing("lock receivers", err)
 }
 
 // LockReceivers holds the rows of the receivers against every change until the transaction ends, but for those that are
@@ -95,31 +90,22 @@ func (s *DueStore) LockReceivers(ctx context.Context, suppliers []string) (locke
 		locked = append(locked, some...)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("lock receivers: %w", err)
-	}
-	return locked, nil
+	return locked, errs.Doing("lock receivers", err)
 }
 
 // SetAside makes nothing due to locked receivers. Their deliveries wait on and cost no look.
 func (s *DueStore) SetAside(ctx context.Context, suppliers []string) error {
-	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = NULL WHERE `+
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET due_at = NULL WHERE `+
 		s.DB.AnyOf("supplier_id", 1), s.DB.Values(suppliers))
-	if err != nil {
-		return fmt.Errorf("store that receivers cannot be called: %w", database.Translate(err))
-	}
-	return nil
+	return errs.Doing("store that receivers cannot be called", err)
 }
 
 // DueAgain has what waits for the receiver looked for. It joins the transaction of ctx, which gives the supplier an
 // address or activates it; the owner is woken after its COMMIT. Of a supplier without a row nothing waits.
 func (s *DueStore) DueAgain(ctx context.Context, supplierID string, now time.Time) error {
-	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`, supplierID,
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`, supplierID,
 		now.UnixMicro())
-	if err != nil {
-		return fmt.Errorf("store when a receiver is due: %w", database.Translate(err))
-	}
-	return nil
+	return errs.Doing("store when a receiver is due", err)
 }
 
 // front selects when the earliest delivery that waits for a receiver is due; of names its supplier, where needed.
@@ -152,12 +138,9 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 		at = `LEAST(` + front + `, CASE WHEN supplier_id = ANY($2) THEN NULL ELSE $3::bigint END)`
 		args = append(args, done, now.UnixMicro())
 	}
-	_, err := s.DB.SQL(ctx).ExecContext(ctx,
-		`UPDATE webhook_receivers SET due_at = `+at+` WHERE `+s.DB.AnyOf("supplier_id", 1)+of, args...)
-	if err != nil {
-		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
-	}
-	return nil
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET due_at = `+at+`
+		WHERE `+s.DB.AnyOf("supplier_id", 1)+of, args...)
+	return errs.Doing("store when receivers are due", err)
 }
 
 // MarkDue makes receivers due at the given times, or earlier. It comes last in its transaction, after the deliveries.
@@ -189,13 +172,10 @@ func (s *DueStore) MarkDue(ctx context.Context, at map[string]time.Time, now tim
 		func(i int) []any { return []any{suppliers[i], shards[i], times[i], now.UnixMicro()} },
 		func() []any { return []any{suppliers, shards, times, now.UnixMicro()} },
 		func(statement string, args []any) error {
-			_, err := s.DB.SQL(ctx).ExecContext(ctx, statement, args...)
+			_, err := database.Exec(ctx, s.DB.SQL(ctx), statement, args...)
 			return err
 		})
-	if err != nil {
-		return fmt.Errorf("store when receivers are due: %w", database.Translate(err))
-	}
-	return nil
+	return errs.Doing("store when receivers are due", err)
 }
 
 // EachRow runs a statement once over arrays on PostgreSQL, and once a row on SQLite, or where none is over arrays: over
@@ -217,10 +197,7 @@ func (s *Tables) EachRow(n int, begin, arrays, row, end string, one func(i int) 
 func (s *DueStore) Paused(ctx context.Context, suppliers []string) ([]string, error) {
 	found, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
 		WHERE paused_by <> '' AND `+s.DB.AnyOf("supplier_id", 1), s.DB.Values(suppliers))
-	if err != nil {
-		return nil, fmt.Errorf("read which receivers are paused: %w", err)
-	}
-	return found, nil
+	return found, errs.Doing("read which receivers are paused", err)
 }
 
 // Standing is what decides whether a new delivery to a receiver may be begun with its insertion: b, or else a.

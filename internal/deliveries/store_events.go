@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -81,10 +82,7 @@ func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int
 	var destination string
 	found, err := database.One(ctx, d.deps.DB.ReaderSQL(ctx), `SELECT uid, round, destination FROM webhook_deliveries
 		WHERE id = $1`, []any{webhookID}, &uid, &number, &destination)
-	if err != nil {
-		return 0, 0, false, fmt.Errorf("look for the webhook delivery: %w", err)
-	}
-	return uid, number, found && destination == OwnEndpoint, nil
+	return uid, number, found && destination == OwnEndpoint, errs.Doing("look for the webhook delivery", err)
 }
 
 // Stored returns those of the rounds whose events are stored.

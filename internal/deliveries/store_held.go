@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // The attempts that workers hold. An attempt that is begun is its worker's by the column worker alone. Two look for
@@ -24,10 +25,7 @@ func (s *AttemptStore) Begun(ctx context.Context, worker int64) ([]HeldAttempt, 
 	list, err := database.Query(ctx, s.DB.SQL(ctx),
 		`SELECT id, attempts, coalesce(last_started_at, 0) FROM webhook_deliveries WHERE worker = $1`, []any{worker},
 		func(a *HeldAttempt) []any { return []any{&a.ID, &a.Number, &a.At} })
-	if err != nil {
-		return nil, fmt.Errorf("read attempts in flight: %w", err)
-	}
-	return list, nil
+	return list, errs.Doing("read attempts in flight", err)
 }
 
 // Interrupt makes the deliveries of those of the worker's attempts due now that are as they were read, and returns how
@@ -56,10 +54,7 @@ func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []H
 		}
 		return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("reconcile attempts: %w", err)
-	}
-	return n, nil
+	return n, errs.Doing("reconcile attempts", err)
 }
 
 // Holders returns who holds attempts, found by one step through an index each: it costs the workers, not the attempts.
@@ -75,10 +70,7 @@ func (s *AttemptStore) Holders(ctx context.Context) ([]int64, error) {
 		query = holdersSpread
 	}
 	list, err := database.Column[int64](ctx, s.DB.SQL(ctx), query)
-	if err != nil {
-		return nil, fmt.Errorf("read who holds attempts: %w", err)
-	}
-	return list, nil
+	return list, errs.Doing("read who holds attempts", err)
 }
 
 // HeldBy counts the attempts that workers have in flight, by supplier. A worker that got their shards counts them

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -193,10 +194,7 @@ func (s *store) count(ctx context.Context, f Filter, most int) (n int64, err err
 		return `SELECT 1 AS one FROM webhook_deliveries WHERE ` + arm + ` LIMIT $1`
 	})
 	err = s.DB.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (`+all+` LIMIT $1) AS counted`, args...).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count webhook deliveries: %w", database.Translate(err))
-	}
-	return n, nil
+	return n, errs.Doing("count webhook deliveries", err)
 }
 
 // waitingRow is how much waits for a supplier's receiver, and when the oldest of it was made.

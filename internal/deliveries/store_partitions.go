@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -61,10 +62,7 @@ func (s *store) unfinished(ctx context.Context, p round.Partition) (is bool, err
 			WHERE status = 'pending' AND worker IS NULL AND id >= $1 AND id < $2)
 		OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE worker IS NOT NULL AND id >= $1 AND id < $2)`, []any{first, end},
 		&is)
-	if err != nil {
-		return false, fmt.Errorf("look for pending deliveries of partition %s: %w", p.Name, err)
-	}
-	return is, nil
+	return is, errs.Doing("look for pending deliveries of partition "+p.Name, err)
 }
 
 // borders returns what the webhook-ids of the partition are between.
@@ -78,10 +76,7 @@ func borders(p round.Partition) (first, end string) {
 func (s *store) keep(ctx context.Context, p round.Partition, why string) error {
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_partitions SET kept = $1 WHERE name = $2 AND kept <> $1`,
 		why, p.Name)
-	if err != nil {
-		return fmt.Errorf("note why partition %s is kept: %w", p.Name, err)
-	}
-	return nil
+	return errs.Doing("note why partition "+p.Name+" is kept", err)
 }
 
 // drop detaches the partition's tables, or returns why it did not. While a redelivery is under way it does not even
@@ -100,8 +95,6 @@ func (s *store) drop(ctx context.Context, p round.Partition) (why string, err er
 
 // deleteDropped deletes one detached table, the first by name, and reports whether there was one.
 func (s *store) deleteDropped(ctx context.Context) (is bool, err error) {
-	if _, err = database.One(ctx, s.DB.SQL(ctx), `SELECT delete_webhook_table()`, nil, &is); err != nil {
-		return false, fmt.Errorf("delete what was dropped: %w", err)
-	}
-	return is, nil
+	_, err = database.One(ctx, s.DB.SQL(ctx), `SELECT delete_webhook_table()`, nil, &is)
+	return is, errs.Doing("delete what was dropped", err)
 }

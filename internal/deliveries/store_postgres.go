@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -66,10 +67,7 @@ func (s *AttemptStore) claimOf(ctx context.Context, first string, suppliers, des
 		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c
 		CROSS JOIN LATERAL (SELECT trace_id, trace_parent, body FROM webhook_events
 			WHERE uid = c.uid AND round = c.round`+of+` OFFSET 0) e`, args, (*Claimed).places)
-	if err != nil {
-		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
-	}
-	return claimed, nil
+	return claimed, errs.Doing("claim webhook deliveries", err)
 }
 
 // insertEventsPostgres reads the receivers in the same statement: one round trip less in each batch of work. It sees
@@ -131,7 +129,7 @@ func (s *AttemptStore) insertDeliveriesPostgres(ctx context.Context, deliveries 
 		uids[i], numbers[i], requests[i] = d.Round.UID, d.Round.Number, d.Round.RequestID
 		begun[i], started[i], workers[i] = d.attempts(), d.startedAt(now), d.attemptedBy()
 	}
-	_, err := s.DB.SQL(ctx).ExecContext(ctx, `
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `
 		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,
 			attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
 		SELECT i, u, n, d, s, r, 'pending', w, a, a, $10, $10, $10, b
@@ -139,10 +137,7 @@ func (s *AttemptStore) insertDeliveriesPostgres(ctx context.Context, deliveries 
 			$8::bigint[], $9::bigint[])
 			AS d(i, u, n, d, s, r, w, a, b) ORDER BY i COLLATE "C"`, // an index takes them at its end
 		ids, uids, numbers, destinations, suppliers, requests, workers, begun, started, now.UnixMicro())
-	if err != nil {
-		return fmt.Errorf("insert webhook deliveries: %w", database.Translate(err))
-	}
-	return nil
+	return errs.Doing("insert webhook deliveries", err)
 }
 
 // finishPostgres names no status in its condition, and the worker so that no index serves it: over a young table the

@@ -84,8 +84,5 @@ func (r *recovery) store(ctx context.Context, until *int64) error {
 	defer cancel()
 	_, err := database.Exec(ctx, r.s.store.DB.SQL(ctx), `UPDATE webhook_receivers SET recovering_until = $1
 		WHERE supplier_id = $2 AND recovering_until IN ($3, $4)`, until, r.supplierID, r.until, r.tried)
-	if err != nil {
-		return fmt.Errorf("keep other recoveries out: %w", err)
-	}
-	return nil
+	return errs.Doing("keep other recoveries out", err)
 }

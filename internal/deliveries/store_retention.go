@@ -2,10 +2,10 @@ package deliveries
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -35,10 +35,7 @@ func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 		query = waitedForSpread
 	}
 	list, err := database.Column[string](ctx, s.DB.ReaderSQL(ctx), query)
-	if err != nil {
-		return nil, fmt.Errorf("look for whom deliveries wait: %w", err)
-	}
-	return list, nil
+	return list, errs.Doing("look for whom deliveries wait", err)
 }
 
 // waitedSince returns which of the deliveries, if they are pending, have been so since before the given time. It is
@@ -47,21 +44,15 @@ func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time)
 	old, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries d
 		WHERE `+s.DB.AnyOf("id", 1)+` AND `+s.pendingSince()+` < $2`,
 		s.DB.Values(ids), before.UnixMicro())
-	if err != nil {
-		return nil, fmt.Errorf("look how long deliveries have waited: %w", err)
-	}
-	return database.Set(old), nil
+	return database.Set(old), errs.Doing("look how long deliveries have waited", err)
 }
 
 // end makes locked deliveries dead (g). No series is touched: a redelivery begins a new one. The last
 // attempt keeps its status and error, by which an operator sees what was wrong with the receiver.
 func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {
-	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
 		ended_because = $2 WHERE `+s.DB.AnyOf("id", 3), now.UnixMicro(), reason, s.DB.Values(ids))
-	if err != nil {
-		return fmt.Errorf("end old webhook deliveries: %w", database.Translate(err))
-	}
-	return nil
+	return errs.Doing("end old webhook deliveries", err)
 }
 
 // foundID is a delivery's id and its request.
@@ -78,10 +69,7 @@ func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]found
 	}
 	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id, uid FROM webhook_deliveries WHERE `+s.DB.AnyOf("id", 1),
 		[]any{s.DB.Values(ids)}, func(f *foundID) []any { return []any{&f.id, &f.uid} })
-	if err != nil {
-		return nil, fmt.Errorf("read the webhook deliveries of requests: %w", err)
-	}
-	return found, nil
+	return found, errs.Doing("read the webhook deliveries of requests", err)
 }
 
 func idsOfFound(found []foundID) []string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -89,10 +90,7 @@ func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 		return nil, unknownDeliveries([]string{row.ID})
 	}
 	body, err := pack.Unpack(stored)
-	if err != nil {
-		return nil, fmt.Errorf("read webhook event: %w", err)
-	}
-	return body, nil
+	return body, errs.Doing("read webhook event", err)
 }
 
 // history counts n buckets of the width from the given time on, by their indexes alone.

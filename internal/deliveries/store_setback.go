@@ -25,10 +25,10 @@ func (s *store) setBack(ctx context.Context, now time.Time) error {
 			`status = 'pending' AND worker IS NULL AND next_attempt_at > $1 AND updated_at > $2`},
 		{"webhook_receivers", "supplier_id", `due_at = $1`, `due_at > $2`},
 	} {
-		_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE `+change.table+` SET `+change.set+` WHERE `+
+		_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE `+change.table+` SET `+change.set+` WHERE `+
 			s.DB.Free(change.table, change.key, change.those), now.UnixMicro(), now.Add(clockApart).UnixMicro())
 		if err != nil {
-			return fmt.Errorf("have deliveries wait from now on: %w", database.Translate(err))
+			return fmt.Errorf("have deliveries wait from now on: %w", err)
 		}
 	}
 	return nil

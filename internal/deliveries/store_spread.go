@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // The statements that differ where Citus spreads the tables over several servers; see database/spread.go.
@@ -46,10 +47,7 @@ func (s *AttemptStore) ownDue(ctx context.Context, now time.Time, limit int) ([]
 			SELECT supplier_id FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' AND next_attempt_at <= $1
 			ORDER BY next_attempt_at LIMIT $2) AS due ORDER BY supplier_id`, now.UnixMicro(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("look whose webhook deliveries are due: %w", err)
-	}
-	return suppliers, nil
+	return suppliers, errs.Doing("look whose webhook deliveries are due", err)
 }
 
 // lockDueSpread reads the worker's shards first: they are on another server than the receivers. A shard may move
@@ -68,10 +66,7 @@ func (s *DueStore) lockDueSpread(ctx context.Context, suppliers []string, worker
 		locked = append(locked, one...)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("lock receivers: %w", err)
-	}
-	return locked, nil
+	return locked, errs.Doing("lock receivers", err)
 }
 
 // EachSupplier is database.BySupplier for suppliers.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -93,10 +94,7 @@ func (s *AttemptStore) insertDeliveriesSQLite(ctx context.Context, deliveries []
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
 			request_id, status, worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
 		VALUES `+database.Places(len(deliveries), len(args)/len(deliveries)), args...)
-	if err != nil {
-		return fmt.Errorf("insert webhook deliveries: %w", err)
-	}
-	return nil
+	return errs.Doing("insert webhook deliveries", err)
 }
 
 // finishSQLite writes result by result, each under the condition that e needs: this worker's, this attempt.

@@ -5,6 +5,7 @@ package errs
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -82,6 +83,14 @@ func InvalidInput(detail string, violations ...Violation) *Error {
 // time.
 func NewUnavailable(detail string, retryAfter time.Duration, cause error) *Error {
 	return &Error{Kind: Unavailable, Detail: detail, RetryAfter: retryAfter, cause: cause}
+}
+
+// Doing returns the error with what was being done; nil stays nil.
+func Doing(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Error returns the text for the log: the detail and the cause, as one sentence.

@@ -23,18 +23,18 @@ import (
 // cardAge is how long a read card serves: so soon a change counts everywhere.
 const cardAge = time.Second
 
-// Service is one delivery service of the card, as it is from a day on.
+// Service is one delivery service of the card, as it is from a day on: a row of the card's table.
 type Service struct {
-	Name          string  `json:"service"`
+	Name          string  `gorm:"primaryKey" json:"service"`
 	Carrier       string  `json:"carrier"`
 	BaseCents     int64   `json:"base_cents"`
 	PerKgCents    int64   `json:"per_kg_cents"`
 	MinimumCents  int64   `json:"minimum_cents"`
-	CubageKgM3    float64 `json:"cubage_kg_m3"`   // kilograms that a cubic metre is charged as
-	MaxSideCm     float64 `json:"max_side_cm"`    // of one piece
-	MaxWeightKg   float64 `json:"max_weight_kg"`  // of the chargeable weight
-	TransitDays   int     `json:"transit_days"`   // business days from dispatch to delivery
-	EffectiveFrom string  `json:"effective_from"` // São Paulo day, YYYY-MM-DD
+	CubageKgM3    float64 `gorm:"column:cubage_kg_m3" json:"cubage_kg_m3"` // kilograms that a cubic metre is charged as
+	MaxSideCm     float64 `json:"max_side_cm"`                             // of one piece
+	MaxWeightKg   float64 `json:"max_weight_kg"`                           // of the chargeable weight
+	TransitDays   int     `json:"transit_days"`                            // business days from dispatch to delivery
+	EffectiveFrom string  `gorm:"primaryKey" json:"effective_from"`        // São Paulo day, YYYY-MM-DD
 }
 
 // RateCard is the Estimator that reads its card from the database. A change of the card needs no restart.

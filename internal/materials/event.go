@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
+	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -65,105 +64,88 @@ type eventUnavailable struct {
 
 // event returns the body as an event, with every violation. requestID is the one that the path names.
 func (b *eventBody) event(requestID int64) (webhook.Event, []errs.Violation) {
-	var c eventCheck
+	var c errs.Check
 	event := webhook.Event{Type: webhook.TypeEstimated}
-	if b.Type == nil {
-		c.missing("/type")
-	} else if *b.Type != webhook.TypeEstimated {
-		c.add("/type", "must be "+webhook.TypeEstimated)
-	}
-	event.Timestamp = c.moment("/timestamp", b.Timestamp)
+	errs.Member(&c, "/type", b.Type, errs.OneOf(webhook.TypeEstimated), "must be "+webhook.TypeEstimated)
+	event.Timestamp = checkMoment(&c, "/timestamp", b.Timestamp)
 	if b.Data == nil {
-		c.missing("/data")
-		return event, c.found
+		c.Add("/data", errs.Required)
+		return event, c.Found
 	}
 	event.Data = b.Data.data(&c, requestID)
-	return event, c.found
+	return event, c.Found
 }
 
 // data returns the data, checked.
-func (d *eventData) data(c *eventCheck, requestID int64) webhook.Data {
+func (d *eventData) data(c *errs.Check, requestID int64) webhook.Data {
 	data := webhook.Data{
-		SupplierID: c.text("/data/supplier_id", d.SupplierID, eventTextLimit), RequestID: requestID,
-		ShopCode: c.text("/data/shop_code", d.ShopCode, eventTextLimit)}
-	if d.RequestID == nil {
-		c.missing("/data/request_id")
-	} else if *d.RequestID != requestID {
-		c.add("/data/request_id", "must be the id in the path")
-	}
-	data.Estimates = d.estimates(c)
-	data.Unavailable = d.unavailable(c)
+		SupplierID: c.Text("/data/supplier_id", d.SupplierID, eventTextLimit), RequestID: requestID,
+		ShopCode: c.Text("/data/shop_code", d.ShopCode, eventTextLimit)}
+	errs.Member(c, "/data/request_id", d.RequestID, errs.OneOf(requestID), "must be the id in the path")
+	data.Estimates, data.Unavailable = d.estimates(c), d.unavailable(c)
 	return data
 }
 
-// estimates returns the estimates, whose ids must be distinct. It ends early when there are violations enough.
-func (d *eventData) estimates(c *eventCheck) []webhook.Estimate {
-	estimates := make([]webhook.Estimate, 0, min(len(d.Estimates), eventUsual))
-	if d.Estimates == nil {
-		c.missing("/data/estimates")
-	}
-	defer func() { c.list = "" }()
+// estimates returns the estimates, whose ids must be distinct.
+func (d *eventData) estimates(c *errs.Check) []webhook.Estimate {
 	ids := make(map[string]bool, min(len(d.Estimates), eventUsual))
-	for i, e := range d.Estimates {
-		if c.full() {
-			break
-		}
-		c.list, c.item = "/data/estimates/", i
-		if e == nil {
-			c.missing("")
-			continue
-		}
+	return checkEach(c, "/data/estimates", d.Estimates, func(e *eventEstimate) webhook.Estimate {
 		estimate := e.estimate(c)
 		if id := estimate.EstimateID; id != "" && ids[id] {
-			c.add("/estimate_id", "must not be the id of another estimate")
+			c.Add("/estimate_id", "must not be the id of another estimate")
 		}
 		ids[estimate.EstimateID] = true
-		estimates = append(estimates, estimate)
-	}
-	return estimates
+		return estimate
+	})
 }
 
 // unavailable returns the services that cannot be offered.
-func (d *eventData) unavailable(c *eventCheck) []webhook.Unavailable {
-	unavailable := []webhook.Unavailable{}
-	if d.Unavailable == nil {
-		c.missing("/data/unavailable")
+func (d *eventData) unavailable(c *errs.Check) []webhook.Unavailable {
+	return checkEach(c, "/data/unavailable", d.Unavailable, func(u *eventUnavailable) webhook.Unavailable {
+		return webhook.Unavailable{Service: c.Text("/service", u.Service, eventTextLimit),
+			Reason: c.Text("/reason", u.Reason, eventReasonLimit)}
+	})
+}
+
+// checkEach returns the items of a list, each checked. It ends early when there are violations enough.
+func checkEach[B, T any](c *errs.Check, pointer string, list []*B, item func(*B) T) []T {
+	checked := make([]T, 0, min(len(list), eventUsual))
+	if list == nil {
+		c.Add(pointer, errs.Required)
 	}
-	defer func() { c.list = "" }()
-	for i, u := range d.Unavailable {
-		if c.full() {
+	defer c.In("", 0)
+	for i, body := range list {
+		if len(c.Found) >= httpapi.EnoughViolations {
 			break
 		}
-		c.list, c.item = "/data/unavailable/", i
-		if u == nil {
-			c.missing("")
+		c.In(pointer+"/", i)
+		if body == nil {
+			c.Add("", errs.Required)
 			continue
 		}
-		unavailable = append(unavailable, webhook.Unavailable{
-			Service: c.text("/service", u.Service, eventTextLimit), Reason: c.text("/reason", u.Reason, eventReasonLimit),
-		})
+		checked = append(checked, item(body))
 	}
-	return unavailable
+	return checked
 }
 
 // estimate returns one estimate, checked member by member.
-func (e *eventEstimate) estimate(c *eventCheck) webhook.Estimate {
+func (e *eventEstimate) estimate(c *errs.Check) webhook.Estimate {
 	estimate := webhook.Estimate{
-		EstimateID:         c.text("/estimate_id", e.EstimateID, eventTextLimit),
-		Service:            c.text("/service", e.Service, eventTextLimit),
-		Carrier:            c.text("/carrier", e.Carrier, eventTextLimit),
-		PriceCents:         c.count("/price_cents", e.PriceCents, eventPriceLimit),
-		Currency:           c.currency("/currency", e.Currency),
-		LeadTimeDays:       int(c.count("/lead_time_days", e.LeadTimeDays, math.MaxInt32)),
-		DispatchDate:       c.day("/dispatch_date", e.DispatchDate),
-		DeliveryDate:       c.day("/delivery_date", e.DeliveryDate),
-		ChargeableWeightKg: c.amount("/chargeable_weight_kg", e.ChargeableWeightKg),
-		VolumeM3:           c.amount("/volume_m3", e.VolumeM3),
-		ValidUntil:         c.moment("/valid_until", e.ValidUntil),
+		EstimateID:         c.Text("/estimate_id", e.EstimateID, eventTextLimit),
+		Service:            c.Text("/service", e.Service, eventTextLimit),
+		Carrier:            c.Text("/carrier", e.Carrier, eventTextLimit),
+		PriceCents:         checkCount(c, "/price_cents", e.PriceCents, eventPriceLimit),
+		Currency:           errs.Member(c, "/currency", e.Currency, currencyCode.MatchString, currencyDetail),
+		LeadTimeDays:       int(checkCount(c, "/lead_time_days", e.LeadTimeDays, math.MaxInt32)),
+		DispatchDate:       errs.Member(c, "/dispatch_date", e.DispatchDate, isDay, dayDetail),
+		DeliveryDate:       errs.Member(c, "/delivery_date", e.DeliveryDate, isDay, dayDetail),
+		ChargeableWeightKg: errs.Member(c, "/chargeable_weight_kg", e.ChargeableWeightKg, isAmount, amountDetail),
+		VolumeM3:           errs.Member(c, "/volume_m3", e.VolumeM3, isAmount, amountDetail),
+		ValidUntil:         checkMoment(c, "/valid_until", e.ValidUntil),
 	}
 	// ISO days compare as text.
 	if estimate.DispatchDate != "" && estimate.DeliveryDate != "" && estimate.DeliveryDate < estimate.DispatchDate {
-		c.add("/delivery_date", "must not be before dispatch_date")
+		c.Add("/delivery_date", "must not be before dispatch_date")
 	}
 	return estimate
 }
@@ -182,121 +164,48 @@ func CheckEstimates(estimates []webhook.Estimate, unavailable []webhook.Unavaila
 	for i, u := range unavailable {
 		data.Unavailable[i] = &eventUnavailable{Service: &u.Service, Reason: &u.Reason}
 	}
-	var c eventCheck
+	var c errs.Check
 	data.estimates(&c)
 	data.unavailable(&c)
-	if len(c.found) == 0 {
+	if len(c.Found) == 0 {
 		return nil
 	}
-	texts := make([]string, len(c.found))
-	for i, v := range c.found {
+	texts := make([]string, len(c.Found))
+	for i, v := range c.Found {
 		texts[i] = strings.TrimPrefix(*v.Pointer, "/data/") + " " + v.Detail
 	}
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// eventCheck collects violations; each method checks one required value and gives it, or zero when it breaks a rule.
-// Pointers are built for broken rules only: most events break none.
-type eventCheck struct {
-	list  string // the one whose item is checked; "" outside of lists
-	item  int
-	found []errs.Violation
+const (
+	currencyDetail = "must be a currency code of three capital letters (ISO 4217)"
+	dayDetail      = "must be a calendar day, YYYY-MM-DD"
+	amountDetail   = "must be a finite number of at least 0"
+)
+
+var currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+
+func isDay(text string) bool {
+	_, err := time.Parse(time.DateOnly, text)
+	return err == nil
 }
 
-// add adds a violation at a pointer, below the item that is checked.
-func (c *eventCheck) add(pointer, detail string) {
-	if c.list != "" {
-		pointer = c.list + strconv.Itoa(c.item) + pointer
-	}
-	c.found = append(c.found, errs.At(pointer, detail))
-}
+func isAmount(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
 
-// full reports whether no further violation would be shown.
-func (c *eventCheck) full() bool { return len(c.found) >= httpapi.EnoughViolations }
-
-// missing adds that a member is required.
-func (c *eventCheck) missing(pointer string) { c.add(pointer, "is required") }
-
-// text checks a text that must be there and not blank.
-func (c *eventCheck) text(pointer string, value *string, limit int) string {
-	switch {
-	case value == nil:
-		c.missing(pointer)
-	case strings.TrimSpace(*value) == "":
-		c.add(pointer, "must not be blank")
-	case strings.ContainsRune(*value, 0):
-		c.add(pointer, "must not contain the character NUL (\\u0000)")
-	case utf8.RuneCountInString(*value) > limit:
-		c.add(pointer, fmt.Sprintf("must have at most %d characters", limit))
-	default:
+// checkCount checks a whole number from 0 to the limit.
+func checkCount(c *errs.Check, pointer string, value *int64, limit int64) int64 {
+	if value != nil && *value >= 0 && *value <= limit {
 		return *value
 	}
-	return ""
+	return errs.Member(c, pointer, value, func(int64) bool { return false },
+		fmt.Sprintf("must be an integer from 0 to %d", limit))
 }
 
-// count checks a whole number from 0 to the limit.
-func (c *eventCheck) count(pointer string, value *int64, limit int64) int64 {
-	switch {
-	case value == nil:
-		c.missing(pointer)
-	case *value < 0 || *value > limit:
-		c.add(pointer, fmt.Sprintf("must be an integer from 0 to %d", limit))
-	default:
-		return *value
-	}
-	return 0
-}
-
-// amount checks a number that is not negative.
-func (c *eventCheck) amount(pointer string, value *float64) float64 {
-	switch {
-	case value == nil:
-		c.missing(pointer)
-	case !(*value >= 0) || math.IsInf(*value, 1):
-		c.add(pointer, "must be a finite number of at least 0")
-	default:
-		return *value
-	}
-	return 0
-}
-
-// currency checks a code of three capital letters.
-func (c *eventCheck) currency(pointer string, value *string) string {
-	if value == nil {
-		c.missing(pointer)
-		return ""
-	}
-	code := *value
-	if len(code) != 3 || strings.ContainsFunc(code, func(r rune) bool { return r < 'A' || r > 'Z' }) {
-		c.add(pointer, "must be a currency code of three capital letters (ISO 4217)")
-		return ""
-	}
-	return code
-}
-
-// day checks a date, YYYY-MM-DD.
-func (c *eventCheck) day(pointer string, value *string) string {
-	if value == nil {
-		c.missing(pointer)
-		return ""
-	}
-	if _, err := time.Parse(time.DateOnly, *value); err != nil {
-		c.add(pointer, "must be a calendar day, YYYY-MM-DD")
-		return ""
-	}
-	return *value
-}
-
-// moment checks a time of RFC 3339.
-func (c *eventCheck) moment(pointer string, value *string) time.Time {
-	if value == nil {
-		c.missing(pointer)
-		return time.Time{}
-	}
-	at, ok := httpapi.Moment(*value)
-	if !ok {
-		c.add(pointer, "must be a date-time of RFC 3339, years 1 to 9999")
-		return time.Time{}
-	}
+// checkMoment checks a time of RFC 3339.
+func checkMoment(c *errs.Check, pointer string, value *string) (at time.Time) {
+	errs.Member(c, pointer, value, func(text string) (ok bool) {
+		at, ok = httpapi.Moment(text)
+		return ok
+	}, "must be a date-time of RFC 3339, years 1 to 9999")
 	return at
 }

@@ -115,11 +115,11 @@ func (s Handlers) readReceipt(c *gin.Context, from sender, id int64) (item recei
 	if from.supplierID != "" && from.supplierID != event.Data.SupplierID {
 		return item, unknownRequest()
 	}
-	estimates, err := json.Marshal(orEmpty(event.Data.Estimates))
+	estimates, err := json.Marshal(OrEmpty(event.Data.Estimates))
 	if err != nil {
 		return item, fmt.Errorf("encode estimates: %w", err)
 	}
-	unavailable, err := json.Marshal(orEmpty(event.Data.Unavailable))
+	unavailable, err := json.Marshal(OrEmpty(event.Data.Unavailable))
 	if err != nil {
 		return item, fmt.Errorf("encode unavailable services: %w", err)
 	}

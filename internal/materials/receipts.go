@@ -190,8 +190,8 @@ func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, place
 	})
 }
 
-// orEmpty returns an empty list in place of nil, which JSON would show as null.
-func orEmpty[T any](list []T) []T {
+// OrEmpty returns an empty list in place of nil, which JSON would show as null.
+func OrEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}

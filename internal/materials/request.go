@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -120,49 +118,54 @@ type requestBody struct {
 
 // validate names every rule that the body breaks. Without any, request may be called.
 func (b *requestBody) validate() []errs.Violation {
-	c := requestCheck{item: topLevel}
+	var c errs.Check
 	if b.ID == nil {
-		c.add("/id", "is required")
+		c.Add("/id", errs.Required)
 	}
-	c.text("/shop_code", b.ShopCode)
+	c.Text("/shop_code", b.ShopCode, textLimit)
 	if b.Comment != nil && utf8.RuneCountInString(*b.Comment) > commentLimit {
-		c.add("/comment", fmt.Sprintf("must have at most %d characters", commentLimit))
+		c.Add("/comment", fmt.Sprintf("must have at most %d characters", commentLimit))
 	}
 	switch {
 	case b.Materials == nil:
-		c.add("/materials", "is required")
+		c.Add("/materials", errs.Required)
 	case len(b.Materials) == 0:
-		c.add("/materials", "must have at least one item")
+		c.Add("/materials", "must have at least one item")
 	}
-	for c.item = range b.Materials {
-		if validateMaterial(b.Materials[c.item], &c); len(c.found) >= httpapi.EnoughViolations {
+	for i, m := range b.Materials {
+		c.In("/materials/", i)
+		if validateMaterial(m, &c); len(c.Found) >= httpapi.EnoughViolations {
 			break // a body of 1 MiB can break two million rules
 		}
 	}
-	return c.found
+	return c.Found
 }
 
 // validateMaterial names every rule that an item breaks; nil is an item that is null.
-func validateMaterial(m *materialBody, c *requestCheck) {
+func validateMaterial(m *materialBody, c *errs.Check) {
 	if m == nil {
-		c.add("", "is required")
+		c.Add("", errs.Required)
 		return
 	}
 	if m.MaterialID == nil {
-		c.add("/material_id", "is required")
+		c.Add("/material_id", errs.Required)
 	}
-	c.text("/material", m.Material)
-	c.text("/sku", m.SKU)
-	c.size("/width", m.Width, true)
-	c.size("/height", m.Height, true)
-	c.size("/depth", m.Depth, false)
-	switch {
-	case m.Quantity == nil:
-		c.add("/quantity", "is required")
-	case *m.Quantity < 1 || *m.Quantity > math.MaxInt32:
-		c.add("/quantity", fmt.Sprintf("must be an integer from 1 to %d", math.MaxInt32))
-	}
+	c.Text("/material", m.Material, textLimit)
+	c.Text("/sku", m.SKU, textLimit)
+	errs.Member(c, "/width", m.Width, isSize, sizeDetail)
+	errs.Member(c, "/height", m.Height, isSize, sizeDetail)
+	c.Number("/depth", m.Depth, sizeLimit, sizeDetail)
+	errs.Member(c, "/quantity", m.Quantity, isQuantity, quantityDetail)
 }
+
+const (
+	sizeDetail     = "must be a number of centimetres from 0 to 1000000"
+	quantityDetail = "must be an integer from 1 to 2147483647"
+)
+
+func isSize(centimetres float64) bool { return centimetres >= 0 && centimetres <= sizeLimit }
+
+func isQuantity(n int64) bool { return n >= 1 && n <= math.MaxInt32 }
 
 // request returns the body without its nil pointers; validate must have found nothing.
 func (b *requestBody) request() Request {
@@ -182,45 +185,6 @@ func (b *requestBody) request() Request {
 
 // positiveZero makes -0 the 0 that it equals, so that equal requests have one text.
 func positiveZero(size float64) float64 { return size + 0 }
-
-// topLevel is the item of a violation outside the items.
-const topLevel = -1
-
-// requestCheck collects violations. Pointers are built for broken rules only: most requests break none.
-type requestCheck struct {
-	item  int
-	found []errs.Violation
-}
-
-// add adds a violation of a member, below the item that is checked.
-func (c *requestCheck) add(member, detail string) {
-	if c.item != topLevel {
-		member = "/materials/" + strconv.Itoa(c.item) + member
-	}
-	c.found = append(c.found, errs.At(member, detail))
-}
-
-// text checks a text that must be there, not blank, and not too long.
-func (c *requestCheck) text(member string, value *string) {
-	switch {
-	case value == nil:
-		c.add(member, "is required")
-	case strings.TrimSpace(*value) == "":
-		c.add(member, "must not be blank")
-	case utf8.RuneCountInString(*value) > textLimit:
-		c.add(member, fmt.Sprintf("must have at most %d characters", textLimit))
-	}
-}
-
-// size checks a number of centimetres.
-func (c *requestCheck) size(member string, value *float64, required bool) {
-	switch {
-	case value == nil && required:
-		c.add(member, "is required")
-	case value != nil && !(*value >= 0 && *value <= sizeLimit):
-		c.add(member, fmt.Sprintf("must be a number of centimetres from 0 to %d", sizeLimit))
-	}
-}
 
 // canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
 // order, an absent optional one as null, encoded by encoding/json. Stored digests hang on every byte of it, so it never

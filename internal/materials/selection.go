@@ -2,7 +2,6 @@ package materials
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -43,10 +42,7 @@ func (s *Service) Choose(ctx context.Context, supplierID string, id int64, estim
 		}
 		return err
 	})
-	if err != nil {
-		return time.Time{}, fmt.Errorf("select estimate: %w", err)
-	}
-	return selectedAt, nil
+	return selectedAt, errs.Doing("select estimate", err)
 }
 
 // canSelect applies the rule of the choice: nil when the estimate may be chosen now, or is the one chosen before. The

@@ -104,7 +104,7 @@ func (r requestRow) record() (Record, error) {
 		if err != nil {
 			return Record{}, fmt.Errorf("decode event of request %d: %w", r.ID, err)
 		}
-		record.Estimates, record.Unavailable = orEmpty(event.Data.Estimates), orEmpty(event.Data.Unavailable)
+		record.Estimates, record.Unavailable = OrEmpty(event.Data.Estimates), OrEmpty(event.Data.Unavailable)
 	}
 	if r.Estimates == nil || r.Unavailable == nil || record.Status == Enqueued {
 		return record, nil
@@ -204,10 +204,7 @@ func (s *store) lock(ctx context.Context, key requestKey) error {
 	}
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `SELECT id FROM material_requests WHERE supplier_id = $1 AND id = $2
 		FOR UPDATE`, key.SupplierID, key.ID)
-	if err != nil {
-		return fmt.Errorf("lock material request: %w", err)
-	}
-	return nil
+	return errs.Doing("lock material request", err)
 }
 
 // requests returns a table r of the columns of those requests that are stored, and the parameters that it takes. On

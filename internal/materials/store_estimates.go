@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Storing estimates is one statement for a whole batch of own events, and one UPDATE for each other event. The
@@ -54,10 +55,7 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 		maps.Copy(taken, some)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("store estimates: %w", err)
-	}
-	return taken, nil
+	return taken, errs.Doing("store estimates", err)
 }
 
 // takingReceipts has places for the table of the items and for a condition. It does not say status = 'enqueued', with
@@ -148,10 +146,7 @@ func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptS
 	}
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET `+set+` WHERE supplier_id = $1 AND id = $2`,
 		args...)
-	if err != nil {
-		return fmt.Errorf("store estimates: %w", err)
-	}
-	return nil
+	return errs.Doing("store estimates", err)
 }
 
 // postedAt returns the column's value: null when the supplier has posted no event of the round.
@@ -168,8 +163,5 @@ func (s *store) choose(ctx context.Context, key requestKey, estimateID string, a
 	n, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'selected',
 		selected_estimate_id = $1, selected_at = $2, updated_at = $2
 		WHERE supplier_id = $3 AND id = $4 AND status = 'estimated'`, estimateID, at, key.SupplierID, key.ID)
-	if err != nil {
-		return false, fmt.Errorf("store selection: %w", err)
-	}
-	return n == 1, nil
+	return n == 1, errs.Doing("store selection", err)
 }

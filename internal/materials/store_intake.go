@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -145,8 +146,5 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 func (s *store) left(ctx context.Context, keys []requestKey) ([]requestKey, error) {
 	moved, err := queryRequests(ctx, s, s.db.ReaderSQL(ctx), keys, `supplier_id, id, status`, false,
 		`SELECT r.supplier_id, r.id FROM %s WHERE r.status <> 'enqueued'`, (*requestKey).place)
-	if err != nil {
-		return nil, fmt.Errorf("read requests waited for: %w", err)
-	}
-	return moved, nil
+	return moved, errs.Doing("read requests waited for", err)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -29,10 +30,7 @@ func (s *store) fail(ctx context.Context, r round.Round, reason string, now time
 	moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'failed', due_at = NULL,
 		failure = $5, updated_at = $6
 		WHERE `+OfRound+` AND status = 'enqueued' RETURNING trace_id`, RoundArgs(r, reason, now.UnixMicro()), &traceID)
-	if err != nil {
-		return "", false, fmt.Errorf("move material request: %w", err)
-	}
-	return traceID, moved, nil
+	return traceID, moved, errs.Doing("move material request", err)
 }
 
 // redelivered moves the rounds' requests from failed back to enqueued and returns them: their events are on their way
@@ -51,10 +49,7 @@ func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.
 		WHERE material_requests.supplier_id = asked.supplier_id AND material_requests.id = asked.id AND status = 'failed'
 		RETURNING material_requests.supplier_id, material_requests.id, uid, round, trace_id`, now.UnixMicro()),
 		func(r *requestRow) []any { return []any{&r.SupplierID, &r.ID, &r.UID, &r.Round, &r.TraceID} })
-	if err != nil {
-		return nil, fmt.Errorf("move material requests: %w", err)
-	}
-	return moved, nil
+	return moved, errs.Doing("move material requests", err)
 }
 
 // lockAll holds the requests until the transaction ends, in the one order in which all batches lock. Their deliveries

@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -29,7 +27,7 @@ const (
 // Product is what a supplier states of one of its articles; nil is unknown. Its JSON without Active is the canonical
 // one: two products are the same when it is.
 type Product struct {
-	SKU               string   `json:"sku"`
+	SKU               string   `gorm:"primaryKey" json:"sku"`
 	MaterialID        int64    `json:"material_id"`
 	Material          string   `json:"material"`
 	MaterialVariantID *int64   `json:"material_variant_id"`
@@ -100,10 +98,7 @@ func (s *Service) apply(ctx context.Context, supplierID string, c change) (statu
 	if errors.Is(err, errNoProduct) {
 		return "", errs.New(errs.NotFound, "You have no product with this sku.")
 	}
-	if err != nil {
-		return "", fmt.Errorf("synchronise product: %w", err)
-	}
-	return status, nil
+	return status, errs.Doing("synchronise product", err)
 }
 
 // decide returns what a change makes of the stored product, by the rule.
@@ -150,42 +145,39 @@ const (
 
 // validate names every rule that the body breaks. Without any, change may be called.
 func (b *syncBody) validate() []errs.Violation {
-	var found violations
-	upsert := false
-	switch {
-	case b.Action == nil:
-		found.add("/action", "is required")
-	case *b.Action == actionUpsert:
-		upsert = true
-	case *b.Action != actionDeactivate:
-		found.add("/action", "must be upsert or deactivate")
-	}
+	var c errs.Check
+	action := errs.Member(&c, "/action", b.Action, errs.OneOf(actionUpsert, actionDeactivate),
+		"must be upsert or deactivate")
 	if b.UpdatedAt != nil && (b.UpdatedAt.UTC().Year() < 1 || b.UpdatedAt.UTC().Year() > 9999) {
-		found.add("/updated_at", "must be in the years 1 to 9999")
+		c.Add("/updated_at", "must be in the years 1 to 9999")
 	}
 	if b.Product == nil {
-		found.add("/product", "is required")
-		return found
+		c.Add("/product", errs.Required)
+		return c.Found
 	}
-	b.Product.validate(&found, upsert)
-	return found
+	b.Product.validate(&c, action == actionUpsert)
+	return c.Found
 }
 
 // validate names every rule that the body breaks.
-func (p *productBody) validate(found *violations, upsert bool) {
-	found.text("/product/sku", p.SKU, true)
+func (p *productBody) validate(c *errs.Check, upsert bool) {
+	c.Text("/product/sku", p.SKU, textLimit)
 	if upsert && p.MaterialID == nil {
-		found.add("/product/material_id", "is required")
+		c.Add("/product/material_id", errs.Required)
 	}
-	found.text("/product/material", p.Material, upsert)
-	found.number("/product/width", p.Width, sizeLimit)
-	found.number("/product/height", p.Height, sizeLimit)
-	found.number("/product/depth", p.Depth, sizeLimit)
-	found.number("/product/weight_kg", p.WeightKg, math.MaxFloat64)
+	if upsert || p.Material != nil {
+		c.Text("/product/material", p.Material, textLimit)
+	}
+	c.Number("/product/width", p.Width, sizeLimit, sizeDetail)
+	c.Number("/product/height", p.Height, sizeLimit, sizeDetail)
+	c.Number("/product/depth", p.Depth, sizeLimit, sizeDetail)
+	c.Number("/product/weight_kg", p.WeightKg, math.MaxFloat64, "must be a number of at least 0")
 	if p.ProductionDays != nil && (*p.ProductionDays < 0 || *p.ProductionDays > math.MaxInt32) {
-		found.add("/product/production_days", fmt.Sprintf("must be an integer from 0 to %d", math.MaxInt32))
+		c.Add("/product/production_days", fmt.Sprintf("must be an integer from 0 to %d", math.MaxInt32))
 	}
 }
+
+const sizeDetail = "must be a number from 0 to 1000000"
 
 // change returns the body without its nil pointers; validate must have found nothing.
 func (b *syncBody) change() change {
@@ -211,34 +203,4 @@ func positiveZero(v *float64) *float64 {
 		*v += 0
 	}
 	return v
-}
-
-// violations collects what is wrong with one product.
-type violations []errs.Violation
-
-// add adds a violation of a member.
-func (v *violations) add(pointer, detail string) { *v = append(*v, errs.At(pointer, detail)) }
-
-// text checks a text that must be there.
-func (v *violations) text(pointer string, value *string, required bool) {
-	switch {
-	case value == nil && required:
-		v.add(pointer, "is required")
-	case value == nil:
-	case strings.TrimSpace(*value) == "":
-		v.add(pointer, "must not be blank")
-	case utf8.RuneCountInString(*value) > textLimit:
-		v.add(pointer, fmt.Sprintf("must have at most %d characters", textLimit))
-	}
-}
-
-// number checks a number that may be absent.
-func (v *violations) number(pointer string, value *float64, largest float64) {
-	switch {
-	case value == nil || *value >= 0 && *value <= largest:
-	case largest == math.MaxFloat64:
-		v.add(pointer, "must be a number of at least 0")
-	default:
-		v.add(pointer, fmt.Sprintf("must be a number from 0 to %g", largest))
-	}
 }

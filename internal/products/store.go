@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Each product is inserted or decided on under its row's lock. Two syncs of one product at once have one outcome,
@@ -18,61 +19,32 @@ type store struct{ db *database.DB }
 
 // productRow is a product as it is stored. Times are Unix microseconds.
 type productRow struct {
-	SupplierID        string `gorm:"primaryKey"`
-	SKU               string `gorm:"primaryKey;column:sku"`
-	Active            bool
-	Digest            []byte
-	MaterialID        int64
-	Material          string
-	MaterialVariantID *int64
-	MaterialVariant   *string
-	Width             *float64
-	Height            *float64
-	Depth             *float64
-	WeightKg          *float64
-	ProductionDays    *int64
-	SourceUpdatedAt   int64
-	CreatedAt         int64 `gorm:"autoCreateTime:false"`
-	UpdatedAt         int64 `gorm:"autoUpdateTime:false"`
+	SupplierID string `gorm:"primaryKey"`
+	Product
+	Digest          []byte
+	SourceUpdatedAt int64
+	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+	UpdatedAt       int64 `gorm:"autoUpdateTime:false"`
 }
 
 // TableName returns gorm's name for the rows.
 func (productRow) TableName() string { return "products" }
-
-// product returns the product of a row.
-func (r productRow) product() Product {
-	return Product{
-		SKU: r.SKU, MaterialID: r.MaterialID, Material: r.Material, MaterialVariantID: r.MaterialVariantID,
-		MaterialVariant: r.MaterialVariant,
-		Width:           r.Width, Height: r.Height, Depth: r.Depth, WeightKg: r.WeightKg, ProductionDays: r.ProductionDays,
-		Active: r.Active,
-	}
-}
-
-// newRow returns the row of a product that is active; its times are the caller's.
-func newRow(supplierID string, p Product, digest []byte) productRow {
-	return productRow{
-		SupplierID: supplierID, SKU: p.SKU, Active: true, Digest: digest, MaterialID: p.MaterialID, Material: p.Material,
-		MaterialVariantID: p.MaterialVariantID, MaterialVariant: p.MaterialVariant, Width: p.Width, Height: p.Height,
-		Depth: p.Depth, WeightKg: p.WeightKg, ProductionDays: p.ProductionDays,
-	}
-}
 
 // find returns a supplier's products by SKU, however many; unknown ones are absent.
 func (s *store) find(ctx context.Context, supplierID string, skus []string) (map[string]Product, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT sku, active, material_id, material,
 			material_variant_id, material_variant, width, height, depth, weight_kg, production_days
 		FROM products WHERE supplier_id = $1 AND `+s.db.AnyOf("sku", 2), []any{supplierID, s.db.Values(skus)},
-		func(r *productRow) []any {
-			return []any{&r.SKU, &r.Active, &r.MaterialID, &r.Material, &r.MaterialVariantID, &r.MaterialVariant,
-				&r.Width, &r.Height, &r.Depth, &r.WeightKg, &r.ProductionDays}
+		func(p *Product) []any {
+			return []any{&p.SKU, &p.Active, &p.MaterialID, &p.Material, &p.MaterialVariantID, &p.MaterialVariant,
+				&p.Width, &p.Height, &p.Depth, &p.WeightKg, &p.ProductionDays}
 		})
 	if err != nil {
 		return nil, fmt.Errorf("read products: %w", err)
 	}
 	found := make(map[string]Product, len(rows))
-	for _, row := range rows {
-		found[row.SKU] = row.product()
+	for _, product := range rows {
+		found[product.SKU] = product
 	}
 	return found, nil
 }
@@ -84,8 +56,10 @@ func (s *store) apply(ctx context.Context, supplierID string, c change, now time
 	if err != nil {
 		return "", err
 	}
-	row := newRow(supplierID, c.product, digest)
-	row.SourceUpdatedAt, row.CreatedAt, row.UpdatedAt = now.UnixMicro(), now.UnixMicro(), now.UnixMicro()
+	at := now.UnixMicro()
+	row := productRow{SupplierID: supplierID, Product: c.product, Digest: digest, SourceUpdatedAt: at, CreatedAt: at,
+		UpdatedAt: at}
+	row.Active = true
 	if c.updatedAt != nil {
 		row.SourceUpdatedAt = c.updatedAt.UnixMicro()
 	}
@@ -138,8 +112,5 @@ func (s *store) write(ctx context.Context, status Status, row, stored productRow
 		return nil
 	}
 	row.SourceUpdatedAt = newest
-	if err := s.db.From(ctx).Save(&row).Error; err != nil {
-		return fmt.Errorf("update product: %w", err)
-	}
-	return nil
+	return errs.Doing("update product", s.db.From(ctx).Save(&row).Error)
 }

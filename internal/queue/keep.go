@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // One goroutine makes the stream be as stream.go has it: when a connection was made, when a message cannot be read or
@@ -60,7 +62,7 @@ func (q *Queue) reconcile(ctx context.Context) {
 		q.store.clear()
 		if q.failing.Load() != 0 { // other messages may be held back until one is acknowledged
 			q.Publish(probe, nil)
-			pause(ctx, ensureRetry)
+			sleep.For(ctx, ensureRetry)
 		}
 		return
 	}
@@ -73,7 +75,7 @@ func (q *Queue) reconcile(ctx context.Context) {
 	if q.Connected() && q.lacking() == nil { // a permission that is lacking is in the log
 		q.store.set(q.explain(err))
 	}
-	pause(ctx, ensureRetry)
+	sleep.For(ctx, ensureRetry)
 	q.triggerReconcile()
 }
 
@@ -118,7 +120,7 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 func (q *Queue) createStream(ctx context.Context) error {
 	if q.found {
 		q.found = false
-		pause(ctx, deletedFor)
+		sleep.For(ctx, deletedFor)
 	}
 	_, err := q.js.CreateStream(ctx, q.cfg.streamConfig())
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -126,14 +128,4 @@ func (q *Queue) createStream(ctx context.Context) error {
 	}
 	q.found = err == nil
 	return err
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -274,7 +274,7 @@ func (q *Queue) connected(nc *nats.Conn) {
 		server = "in this process" // it listens nowhere
 	}
 	q.log.Info("queue is connected", "server", server)
-	q.reached.Store(true)
+	q.reached.Store(!nc.IsClosed()) // the client calls this from a goroutine of its own
 	if version := nc.ConnectedServerVersion(); Untested(version) {
 		q.log.Warn("the service is not tested with a NATS as old as this", "version", version, "oldest", OldestNATS)
 	}
@@ -308,10 +308,10 @@ func (q *Queue) Close() {
 
 // release closes the connection and, inside the process, the server.
 func (q *Queue) release() error {
-	q.reached.Store(false)
 	if q.nc != nil {
 		q.nc.Close()
 	}
+	q.reached.Store(false)
 	if q.embedded != nil {
 		return q.embedded.Stop()
 	}

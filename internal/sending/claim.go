@@ -13,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 const lookUpMost = 1024 // receivers that a round looks up
@@ -112,7 +113,7 @@ func (d *Dispatcher) claimOnce(ctx context.Context) (pause time.Duration, err er
 	}
 	// slots come back one by one: the next ones are claimed together, where something waits for them
 	if begun > 0 && begun < d.deps.Concurrency/8 && len(d.agenda.due) > 0 {
-		sleep(ctx, pollSoonest, nil)
+		sleep.For(ctx, pollSoonest)
 	}
 	if err != nil || begun > 0 {
 		return d.scheduler.Again(), err

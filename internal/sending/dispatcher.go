@@ -21,6 +21,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -188,10 +189,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			if !errors.Is(err, errNoLease) { // why, the renewals log once a minute
 				d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
 			}
-			sleep(ctx, afterError, nil)
+			sleep.For(ctx, afterError)
 			continue
 		}
-		sleep(ctx, pause, d.wake)
+		sleep.Until(ctx, pause, d.wake)
 	}
 	return d.drain(context.WithoutCancel(ctx))
 }
@@ -229,17 +230,6 @@ func finished(done <-chan struct{}, within time.Duration) bool {
 		return true
 	case <-timer.C:
 		return false
-	}
-}
-
-// sleep waits for the pause, a wake-up or the end of ctx, the first of them.
-func sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-ctx.Done():
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 const (
@@ -132,7 +134,7 @@ func (d *owner) keepLease(ctx context.Context, got chan<- struct{}) {
 			}
 			looks <- look{m, asked.After(late)}
 		}
-		sleep(ctx, leaseRenew, d.beatNow)
+		sleep.Until(ctx, leaseRenew, d.beatNow)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 const (
@@ -221,7 +222,7 @@ func (d *Dispatcher) putBack(jobs []job) {
 		if d.writing.Err() != nil {
 			return // they count as interrupted
 		}
-		sleep(d.writing, pause, nil)
+		sleep.For(d.writing, pause)
 	}
 	for _, j := range jobs {
 		d.release(j.ID)

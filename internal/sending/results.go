@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // This is step e of the states (package deliveries): the call was made, and its result is written down. Until then the
@@ -40,7 +41,7 @@ func (d *Dispatcher) recordAgain(ctx context.Context, r deliveries.Result, pause
 		return
 	}
 	d.deps.Log.WarnContext(ctx, "write webhook delivery attempt down failed, it is tried again", "error", cause)
-	sleep(d.writing, pause, nil)
+	sleep.For(d.writing, pause)
 	d.record(ctx, r, min(2*pause, recordAgainMax))
 }
 

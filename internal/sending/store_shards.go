@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // members is who lives, who died, who owns which shard, and what that means to the worker that asked.
@@ -47,9 +48,9 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 		`renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`
 	if !s.Postgres() {
 		with, renewed, owners = ``, `workers WHERE id = $1 AND alive_until = $2`, `group_concat(worker ORDER BY shard)`
-		if _, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(),
+		if _, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(),
 			worker); err != nil {
-			return nil, fmt.Errorf("renew a worker's lease: %w", database.Translate(err))
+			return nil, fmt.Errorf("renew a worker's lease: %w", err)
 		}
 	}
 	rows, err := database.Query(ctx, s.DB.SQL(ctx), with+`
@@ -62,10 +63,7 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.DB.AnyOf("shard", 4)+` LIMIT 1) AS receiver`,
 		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.DB.Values(shards)},
 		func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
-	if err != nil {
-		return nil, fmt.Errorf("renew the lease and read the workers: %w", err)
-	}
-	return rows, nil
+	return rows, errs.Doing("renew the lease and read the workers", err)
 }
 
 // newMembers takes the rows of a beat in. Who is dead is decided here, by the renewals that this worker has seen, and
@@ -110,30 +108,22 @@ func (m *members) add(r memberRow, dead bool) {
 // leave notes that the worker stops. The others see it at their next beat and count it no more when they share the
 // shards out; the worker itself gives its own away at the same beat.
 func (s *workerStore) leave(ctx context.Context, worker int64) error {
-	if _, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE workers SET leaving = 1 WHERE id = $1`, worker); err != nil {
-		return fmt.Errorf("store that the worker stops: %w", database.Translate(err))
-	}
-	return nil
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE workers SET leaving = 1 WHERE id = $1`, worker)
+	return errs.Doing("store that the worker stops", err)
 }
 
 // giveShards makes another worker the owner of shards of this one. It names the giver: a shard that was taken over
 // meanwhile, since this worker's lease ran out, stays where it is. A taker that died since is found dead by all.
 func (s *workerStore) giveShards(ctx context.Context, shards []int, from, to int64) error {
-	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $3 WHERE worker = $2 AND `+
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_shards SET worker = $3 WHERE worker = $2 AND `+
 		s.DB.AnyOf("shard", 1), s.DB.Values(shards), from, to)
-	if err != nil {
-		return fmt.Errorf("give shards to another worker: %w", database.Translate(err))
-	}
-	return nil
+	return errs.Doing("give shards to another worker", err)
 }
 
 // takeShards makes this worker the owner of those of the shards whose owner has no lease. takeOver has deleted it
 // before: an owner that only seemed dead and renewed its lease in between keeps its shards.
 func (s *workerStore) takeShards(ctx context.Context, shards []int, worker int64) error {
-	_, err := s.DB.SQL(ctx).ExecContext(ctx, `UPDATE webhook_shards SET worker = $2 WHERE `+s.DB.AnyOf("shard", 1)+`
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_shards SET worker = $2 WHERE `+s.DB.AnyOf("shard", 1)+`
 		AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = webhook_shards.worker)`, s.DB.Values(shards), worker)
-	if err != nil {
-		return fmt.Errorf("take shards: %w", database.Translate(err))
-	}
-	return nil
+	return errs.Doing("take shards", err)
 }

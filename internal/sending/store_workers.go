@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // workerStore keeps which workers live, and which shards they own. Both tables are small and are read whole by each
@@ -25,10 +26,7 @@ func (s *workerStore) newLease(ctx context.Context, until time.Time) (id int64, 
 			until.UnixMicro())
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("store a worker's lease: %w", err)
-	}
-	return id, nil
+	return id, errs.Doing("store a worker's lease", err)
 }
 
 // The values that takeOver is given for a worker's lease instead of a renewal that was read.
@@ -65,8 +63,5 @@ func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now t
 		n = int64(len(destinations))
 		return deliveries.NewDueStore(s.DB).MarkDue(ctx, due, now)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("take over: %w", err)
-	}
-	return n, nil
+	return n, errs.Doing("take over", err)
 }

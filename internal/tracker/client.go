@@ -142,10 +142,7 @@ func (s *Service) change(ctx context.Context, what, id string, fn func(context.C
 		}
 		return s.store.saveClient(ctx, changed)
 	})
-	if err != nil {
-		return Client{}, fmt.Errorf("%s: %w", what, err)
-	}
-	return changed, nil
+	return changed, errs.Doing(what, err)
 }
 
 // clientKeys returns the form of the clients' keys.

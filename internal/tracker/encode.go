@@ -5,7 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Fields come as the engine's text and go out as JSON without becoming Go values: a page has 25,000 of them. Text
@@ -51,8 +52,6 @@ func appendValue(b []byte, k kind, text []byte) []byte {
 		return append(b, "null"...)
 	}
 	switch k {
-	case textField:
-		return appendString(b, text)
 	case integerField:
 		return appendInteger(b, text)
 	case numberField:
@@ -64,7 +63,7 @@ func appendValue(b []byte, k kind, text []byte) []byte {
 	case timeField:
 		return appendTime(b, text)
 	default:
-		return appendString(b, text)
+		return appendText(b, text)
 	}
 }
 
@@ -208,6 +207,12 @@ func validDate(text []byte) bool {
 	return year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
 }
 
+// appendText appends a text. Bytes that are no UTF-8, which SQLite keeps as it is given them, become U+FFFD.
+func appendText(b, text []byte) []byte {
+	b, _ = jsontext.AppendQuote(b, text)
+	return b
+}
+
 // number returns the number of some digits.
 func number(digits []byte) int {
 	n := 0
@@ -219,17 +224,7 @@ func number(digits []byte) int {
 
 // daysIn returns how many days the month has.
 func daysIn(year, month int) int {
-	switch month {
-	case 4, 6, 9, 11:
-		return 30
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	default:
-		return 31
-	}
+	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
 // appendTime takes the time of day of times, timestamps and texts, cut to whole seconds.
@@ -265,56 +260,3 @@ func validTime(text []byte) bool {
 
 // below reports whether text is a number under the limit.
 func below(text []byte, limit int) bool { return allDigits(text) && number(text) < limit }
-
-// plainText reports whether text is ASCII that JSON takes as it is; most is.
-func plainText(text []byte) bool {
-	for _, c := range text {
-		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
-// appendString quotes text for JSON. Bytes that are no UTF-8 become U+FFFD, as SQLite keeps what it is given.
-func appendString(b, text []byte) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	if plainText(text) {
-		b = append(b, text...)
-		return append(b, '"')
-	}
-	start := 0
-	for i := 0; i < len(text); {
-		c := text[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRune(text[i:])
-			if r == utf8.RuneError && size == 1 {
-				b = append(append(b, text[start:i]...), "\uFFFD"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		b = append(b, text[start:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, `\n`...)
-		case '\t':
-			b = append(b, `\t`...)
-		case '\r':
-			b = append(b, `\r`...)
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		start = i
-	}
-	return append(append(b, text[start:]...), '"')
-}

@@ -89,10 +89,7 @@ func (s *store) insertClient(ctx context.Context, id, name string, views []strin
 	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO tracker_clients
 		(id, name, views, active, created_at, updated_at) VALUES ($1, $2, $3, true, $4, $4) RETURNING number`,
 		[]any{id, name, text, now.UnixMicro()}, &number)
-	if err != nil {
-		return 0, fmt.Errorf("insert tracker client: %w", err)
-	}
-	return number, nil
+	return number, errs.Doing("insert tracker client", err)
 }
 
 // lockClient holds the client until the transaction ends; errs.NotFound when there is none.
@@ -127,10 +124,7 @@ func (s *store) saveClient(ctx context.Context, c Client) error {
 	}
 	_, err = database.Exec(ctx, s.db.SQL(ctx), `UPDATE tracker_clients SET views = $1, active = $2, updated_at = $3,
 		version = version + 1 WHERE number = $4`, views, c.Active, c.UpdatedAt.UnixMicro(), c.number)
-	if err != nil {
-		return fmt.Errorf("save tracker client: %w", err)
-	}
-	return nil
+	return errs.Doing("save tracker client", err)
 }
 
 // keysOf are the keys of a client.
@@ -206,10 +200,7 @@ func (s *store) ensureView(ctx context.Context, client int64) error {
 	_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO tracker_views (name, client_number, definition)
 		VALUES ($1, $2, (`+definition+`))
 		ON CONFLICT (client_number) DO UPDATE SET definition = excluded.definition`, name, client)
-	if err != nil {
-		return fmt.Errorf("note tracker view: %w", err)
-	}
-	return nil
+	return errs.Doing("note tracker view", err)
 }
 
 // shareView lets every role read the view that may read the list of views, as the api does that serves them.
@@ -248,10 +239,7 @@ func (s *store) loadedBefore(ctx context.Context, client int64) (before loadedBe
 		before.days, err = database.Column[string](ctx, s.db.SQL(ctx), `SELECT `+day+` FROM tracker_days
 			WHERE client_number = $1 AND records > 0 ORDER BY dt_carga`, client)
 	}
-	if err != nil {
-		return loadedBefore{}, fmt.Errorf("look at what was loaded before: %w", err)
-	}
-	return before, nil
+	return before, errs.Doing("look at what was loaded before", err)
 }
 
 // among returns the days that are among the given ones, in their order.
@@ -301,10 +289,7 @@ func (s *store) notePin(ctx context.Context, key pinKey, p pin, first bool, now 
 			key.client, over)
 		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("note the listing's state: %w", err)
-	}
-	return written, nil
+	return written, errs.Doing("note the listing's state", err)
 }
 
 // pin returns the state that was noted for the crawl since the given time.

@@ -2,7 +2,6 @@ package tracker
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // Views of others break when their owner changes them. Every few seconds the api looks whether those that clients are
@@ -76,7 +76,7 @@ func (s *Service) inspect(ctx context.Context, views map[string]bool) {
 	n := 0
 	for view := range views {
 		if n++; n%watchAtOnce == 0 {
-			pause(ctx, time.Second)
+			sleep.For(ctx, time.Second)
 		}
 		err := s.probe(ctx, view)
 		if ctx.Err() != nil || errs.KindOf(err) == errs.Unavailable {
@@ -95,10 +95,7 @@ func (s *views) probe(ctx context.Context, granted string) error {
 	err = s.isolated(ctx, r, func(sel database.Select) error {
 		return sel(ctx, "SELECT "+r.plain+" FROM "+r.from+" LIMIT 0", func([][]byte) error { return nil })
 	})
-	if err != nil {
-		return fmt.Errorf("the view %s cannot be read: %w", granted, err)
-	}
-	return nil
+	return errs.Doing("the view "+granted+" cannot be read", err)
 }
 
 // forget drops what is known of views that no client is granted any more.
@@ -120,14 +117,4 @@ func (w *watched) set(view string, err error) {
 		w.faults = map[string]error{}
 	}
 	w.faults[view] = err
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

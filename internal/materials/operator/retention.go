@@ -75,7 +75,7 @@ func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p
 				})
 			})
 		if err != nil {
-			return p, fmt.Errorf("prune requests: %w", database.Translate(err))
+			return p, fmt.Errorf("prune requests: %w", err)
 		}
 		done(p)
 		writing = s.deps.DB.Yield(ctx, writing)

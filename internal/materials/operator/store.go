@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -30,10 +31,7 @@ func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n
 	}
 	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT count(*) FROM (SELECT 1 FROM material_requests
 		WHERE status = 'failed' AND `+of+` LIMIT $1) AS failed`, args, &n)
-	if err != nil {
-		return 0, fmt.Errorf("count failed material requests: %w", err)
-	}
-	return n, nil
+	return n, errs.Doing("count failed material requests", err)
 }
 
 // whyFailed returns why a request is failed; nil in any other state.
@@ -95,18 +93,12 @@ func (s *store) verified(ctx context.Context, after requestKey, late time.Time, 
 			status = 'enqueued' AND coalesce(due_at < $3, false)
 		FROM material_requests WHERE (supplier_id, id) > ($1, $2) ORDER BY supplier_id, id LIMIT $4`,
 		[]any{after.SupplierID, after.ID, late.UnixMicro(), limit}, (*verifiedRow).places)
-	if err != nil {
-		return nil, fmt.Errorf("verify material requests: %w", err)
-	}
-	return rows, nil
+	return rows, errs.Doing("verify material requests", err)
 }
 
 // stillEnqueued reports whether the request waits for the estimates of the round.
 func (s *store) stillEnqueued(ctx context.Context, r round.Round) (still bool, err error) {
 	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM material_requests
 		WHERE `+materials.OfRound+` AND status = 'enqueued')`, materials.RoundArgs(r), &still)
-	if err != nil {
-		return false, fmt.Errorf("verify material requests: %w", err)
-	}
-	return still, nil
+	return still, errs.Doing("verify material requests", err)
 }

@@ -115,7 +115,7 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 	}
 	event = webhook.Event{Type: webhook.TypeEstimated, Timestamp: now, Data: webhook.Data{
 		SupplierID: p.Request.SupplierID, RequestID: p.ID, ShopCode: p.ShopCode,
-		Estimates: orEmpty(result.Estimates), Unavailable: orEmpty(result.Unavailable),
+		Estimates: materials.OrEmpty(result.Estimates), Unavailable: materials.OrEmpty(result.Unavailable),
 	}}
 	// Found out here, an event that JSON cannot hold fails alone instead of failing its whole batch in the outbox.
 	if body, err = json.Marshal(event); err != nil {
@@ -137,14 +137,6 @@ func items(list []materials.Material, products map[string]estimates.Product) []e
 		}
 	}
 	return items
-}
-
-// orEmpty returns an empty list in place of nil, which JSON would show as null.
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }
 
 const (

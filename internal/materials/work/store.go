@@ -106,8 +106,5 @@ func (s *store) tryAgain(ctx context.Context, r round.Round, tries int64, at, no
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET due_at = $5, tries = $6, updated_at = $7
 		WHERE `+materials.OfRound+` AND status = 'enqueued'`,
 		materials.RoundArgs(r, at.UnixMicro(), tries, now.UnixMicro())...)
-	if err != nil {
-		return fmt.Errorf("put the estimation off: %w", err)
-	}
-	return nil
+	return errs.Doing("put the estimation off", err)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -72,10 +73,7 @@ func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, mos
 			`LATERAL (SELECT id, uid, round, tries FROM material_requests WHERE `+oldest+`) AS m ON true`),
 			[]any{shards, suppliers, each, most, after, until}, (*dueRound).places)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("look for estimations that are due: %w", err)
-	}
-	return rows, nil
+	return rows, errs.Doing("look for estimations that are due", err)
 }
 
 // dueSpread is due where the suppliers are on several servers, which no statement walks: the oldest of all come first.

@@ -2,10 +2,10 @@ package work
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // SetBack follows a clock that was set back. It may be repeated.
@@ -20,8 +20,5 @@ func (s *store) setBack(ctx context.Context, now time.Time) error {
 		updated_at = $1 WHERE uid > 0 AND `+s.db.Free("material_requests", "uid",
 		`due_at IS NOT NULL AND due_at > $1 AND updated_at > $2`),
 		now.UnixMicro(), now.Add(database.ClockApart).UnixMicro())
-	if err != nil {
-		return fmt.Errorf("have estimations wait from now on: %w", err)
-	}
-	return nil
+	return errs.Doing("have estimations wait from now on", err)
 }

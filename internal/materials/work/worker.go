@@ -10,6 +10,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -57,7 +58,7 @@ func (s *Service) workOff(ctx context.Context) {
 		done()
 		if err != nil {
 			s.deps.Log.WarnContext(ctx, "estimation failed, the requests stay due", "error", err, "requests", len(rounds))
-			pause(ctx, workAgain) // an outage behind it must not make this worker spin
+			sleep.For(ctx, workAgain) // an outage behind it must not make this worker spin
 		}
 	}
 }
@@ -203,10 +204,7 @@ func (s *Service) storeEvents(requests []*pending) error {
 		}
 		return s.store.clear(ctx, stored)
 	})
-	if err != nil {
-		return fmt.Errorf("hand events to the outbox: %w", err)
-	}
-	return nil
+	return errs.Doing("hand events to the outbox", err)
 }
 
 // roundsOf returns the events' rounds.
@@ -216,14 +214,4 @@ func roundsOf(events []round.Outgoing) []round.Round {
 		list[i] = e.Round
 	}
 	return list
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
