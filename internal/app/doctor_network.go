@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -182,16 +181,8 @@ func (d *doctor) callEndpoint(ctx context.Context, base string, secrets []webhoo
 	request.Header.Set(webhook.HeaderID, id)
 	request.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
 	request.Header.Set(webhook.HeaderSignature, webhook.Sign(id, at, []byte(body), secrets...))
-	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy, as the sender
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10))
-	return response.StatusCode, response.Body.Close()
+	status, _, err = ask(request)
+	return status, err
 }
 
 // examineReceivers reports how each supplier's receiver did last.
