@@ -120,7 +120,7 @@ func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, erro
 	}
 	at := slices.IndexFunc(list, func(s supplierauth.Supplier) bool { return s.Name == demoName && s.Active })
 	if at < 0 {
-		created, err := suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
+		created, err := suppliers.CreateSupplier(ctx, supplierauth.Supplier{
 			Name: demoName, AccessTTL: supplierauth.DefaultAccessTTL, RefreshTTL: supplierauth.DefaultRefreshTTL,
 			Scopes: supplierauth.DefaultScopes(),
 		})

@@ -31,7 +31,8 @@ func requestList() *cobra.Command {
 			return nil, err
 		}
 		out := newList(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
-		err = a.EachRequest(ctx, of, status.value, int(*limit), func(o materials.Overview) error { return out.add(o) })
+		err = a.Requests.Each(ctx, materials.Filter{SupplierID: of, Status: materials.Status(status.value)}, int(*limit),
+			func(o materials.Overview) error { return out.add(o) })
 		return out, errors.Join(err, out.end(err))
 	})
 	completingFlag(cmd, "supplier", supplierIDs)
@@ -58,7 +59,7 @@ func requestReopen() *cobra.Command {
 	cmd := &cobra.Command{Use: "reopen SUPPLIER ID", Short: "enqueue a failed request again, in a new round",
 		Args: cobra.ExactArgs(2), Example: "  api request reopen Acme 3004"}
 	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
-		if err := a.ReopenRequest(ctx, supplier, id); err != nil {
+		if err := a.Requests.Reopen(ctx, supplier, id); err != nil {
 			return nil, err
 		}
 		return struct {

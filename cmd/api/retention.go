@@ -37,7 +37,7 @@ func retentionCommand() *cobra.Command {
 		}
 		p := newProgress(cmd)
 		defer p.end()
-		pruned, err := a.Prune(ctx, old, func(so operator.Pruned) { p.show("requests deleted", so.Requests) })
+		pruned, err := a.Requests.Prune(ctx, old, func(so operator.Pruned) { p.show("requests deleted", so.Requests) })
 		if err != nil && pruned.Requests > 0 {
 			err = fmt.Errorf("%w (%d requests are deleted)", err, pruned.Requests)
 		}

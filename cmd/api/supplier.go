@@ -66,7 +66,7 @@ func supplierCreate() *cobra.Command {
   api supplier create --name Acme --webhook-url https://hooks.acme.example \
     --scopes material-requests,products,webhooks`}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.NewSupplier{
+		created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.Supplier{
 			Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL,
 			Scopes:              splitList(f.scopes),
 			ReceiverConcurrency: f.patch(cmd.Flags()).ReceiverConcurrency,

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -127,22 +128,32 @@ type entry struct {
 	content []byte
 }
 
-// tarOf makes a tar, with the digests of its files at its end.
+// tarOf makes a tar whose mark, if it has one, has the sizes and digests of its files.
 func tarOf(t *testing.T, entries []entry) []byte {
+	t.Helper()
+	var mark map[string]any
+	if entries[0].name != "supplyhub-backup.json" || json.Unmarshal(entries[0].content, &mark) != nil {
+		return tarAsItIs(t, entries)
+	}
+	var files []map[string]any
+	for _, e := range entries[1:] {
+		files = append(files, map[string]any{"name": e.name, "size": len(e.content),
+			"sha256": fmt.Sprintf("%x", sha256.Sum256(e.content))})
+	}
+	mark["files"] = files
+	text, err := json.Marshal(mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tarAsItIs(t, append([]entry{{entries[0].name, entries[0].kind, text}}, entries[1:]...))
+}
+
+// tarAsItIs makes a tar of the entries.
+func tarAsItIs(t *testing.T, entries []entry) []byte {
 	t.Helper()
 	var whole bytes.Buffer
 	w := tar.NewWriter(&whole)
-	var sums strings.Builder
 	for _, e := range entries {
-		if e.name == "sha256sums" {
-			continue
-		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(e.content), e.name)
-	}
-	for _, e := range entries {
-		if e.name == "sha256sums" {
-			e.content = []byte(sums.String())
-		}
 		header := &tar.Header{Name: e.name, Typeflag: e.kind, Size: int64(len(e.content)), Mode: 0o644}
 		if e.kind != tar.TypeReg {
 			header.Linkname, header.Size = "/etc/passwd", 0
@@ -162,13 +173,12 @@ func tarOf(t *testing.T, entries []entry) []byte {
 	return whole.Bytes()
 }
 
-// changed returns the entries with one replaced, by nothing when the name is empty, or others before the last.
+// changed returns the entries with one replaced.
 func changed(entries []entry, name string, by ...entry) (list []entry) {
 	for _, e := range entries {
 		if e.name == name {
 			list = append(list, by...)
-		}
-		if e.name != name || name == "sha256sums" {
+		} else {
 			list = append(list, e)
 		}
 	}
@@ -181,7 +191,7 @@ func sparse(t *testing.T, entries []entry, name string, size int64) []byte {
 	var before, after []entry
 	at := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
 	before, after = entries[:at], entries[at+1:]
-	head := bytes.TrimRight(tarOf(t, before), "\x00")
+	head := bytes.TrimRight(tarAsItIs(t, before), "\x00")
 	head = append(head, make([]byte, -len(head)&511)...)
 	var whole bytes.Buffer
 	whole.Write(head)
@@ -198,7 +208,7 @@ func sparse(t *testing.T, entries []entry, name string, size int64) []byte {
 		}
 		copy(block[148:], fmt.Sprintf("%06o\x00 ", sum))
 		whole.Write(block)
-		whole.Write(tarOf(t, after))
+		whole.Write(tarAsItIs(t, after))
 		return whole.Bytes()
 	}
 	w := tar.NewWriter(&whole)
@@ -233,21 +243,24 @@ func sparse(t *testing.T, entries []entry, name string, size int64) []byte {
 		sum += int(b)
 	}
 	copy(block[148:], fmt.Sprintf("%06o\x00 ", sum))
-	return slices.Concat(head, block, whole.Bytes()[len(head):], tarOf(t, after))
+	return slices.Concat(head, block, whole.Bytes()[len(head):], tarAsItIs(t, after))
 }
 
 func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T) {
 	t.Parallel()
 	entries, whole := aBackup(t)
-	const database, end = "supplyhub.db", "sha256sums"
-	content := entries[slices.IndexFunc(entries, func(e entry) bool { return e.name == database })].content
+	const database = "supplyhub.db"
+	last := entries[len(entries)-1]
+	content := last.content
 	newer := bytes.Replace(entries[0].content, []byte(`"format":1`), []byte(`"format":2`), 1)
 	file := func(name string) entry { return entry{name, tar.TypeReg, []byte("x")} }
-	before := func(e entry) []byte { return tarOf(t, changed(entries, end, e)) }
+	behind := func(e entry) []byte { return tarOf(t, append(slices.Clone(entries), e)) }
+	before := func(e entry) []byte { return tarOf(t, changed(entries, database, e, last)) }
 	instead := func(name string, content []byte) []byte {
 		return tarOf(t, changed(entries, name, entry{name, tar.TypeReg, content}))
 	}
-	link := entry{database, tar.TypeSymlink, nil}
+	link, larger := entry{database, tar.TypeSymlink, nil}, entry{database, tar.TypeReg, append(slices.Clone(content), 0)}
+	unmarked := entry{entries[0].name, tar.TypeReg, []byte(`{"format":1}`)}
 	tests := map[string]struct {
 		tar  []byte
 		says string
@@ -257,23 +270,23 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 		"another tar":                   {tarOf(t, []entry{file("hello.txt")}), "no backup"},
 		"cut off in the database":       {whole[:len(whole)/2], "no backup"},
 		"cut off behind the database":   {whole[:len(whole)-3*512-1024], "no backup"},
-		"the digests gone":              {tarOf(t, entries[:len(entries)-1]), "no backup"},
+		"the digests gone":              {tarAsItIs(t, changed(entries, entries[0].name, unmarked)), "no backup"},
 		"one byte other":                {flipped(whole, len(whole)/2), "no backup"},
 		"no database":                   {tarOf(t, changed(entries, database)), "no supplyhub.db"},
-		"two databases":                 {before(file(database)), "no backup"},
+		"two databases":                 {behind(file(database)), "no backup"},
 		"a name that points outside":    {before(file("../evil")), "no backup"},
 		"an absolute name":              {before(file("/tmp/supplyhub-evil")), "no backup"},
 		"a name below":                  {before(file("nats/evil")), "no backup"},
 		"a file that no backup has":     {before(file("other")), "no backup"},
 		"a link as the database":        {tarOf(t, changed(entries, database, link)), "no plain"},
 		"a directory as a key":          {before(entry{"demo.env", tar.TypeDir, nil}), "no plain"},
-		"something behind its end":      {tarOf(t, append(slices.Clone(entries), file("demo.env"))), "no backup"},
+		"something behind its end":      {tarAsItIs(t, append(slices.Clone(entries), file("demo.env"))), "no backup"},
 		"a newer format":                {instead(entries[0].name, newer), "format 2"},
 		"a database that is none":       {instead(database, bytes.Repeat([]byte("text "), 2000)), "file is not a database"},
 		"a database that is empty":      {instead(database, nil), "none of supplyhub's"},
 		"a damaged database":            {instead(database, damaged(content)), "damaged"},
 		"a database of a newer version": {instead(database, ofNewer(t, content)), "newer"},
-		"larger than its mark says":     {instead(database, append(slices.Clone(content), 0)), "larger"},
+		"larger than its mark says":     {tarAsItIs(t, changed(entries, database, larger)), "larger"},
 		"a sparse database":             {sparse(t, entries, database, 3<<30), "no plain"},
 		"an older sparse database":      {sparse(t, entries, database, 0), "no plain"},
 	}
@@ -300,9 +313,7 @@ func TestRestore_refuses_what_is_no_whole_backup_and_leaves_nothing(t *testing.T
 	t.Run("demo.env is left out: a shell runs what is in it", func(t *testing.T) {
 		t.Parallel()
 		data, from := t.TempDir(), filepath.Join(t.TempDir(), "whole.tar")
-		mark := bytes.Replace(entries[0].content, []byte(`"sizes":{`), []byte(`"sizes":{"demo.env":1,`), 1)
-		whole := changed(changed(entries, end, file("demo.env")), entries[0].name, entry{entries[0].name, tar.TypeReg, mark})
-		if err := os.WriteFile(from, tarOf(t, whole), 0o600); err != nil {
+		if err := os.WriteFile(from, before(file("demo.env")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		out, errOut, code := runIn(t, data, "api", []string{"DATA_DIR=" + data}, "restore", from)

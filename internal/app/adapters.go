@@ -62,7 +62,7 @@ type estimator struct{ app *pipeline }
 
 // Estimate computes a request's estimates within a span.
 func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates.Result, error) {
-	ctx, end := e.app.span(ctx, "estimate", slog.String("supplier_id", r.SupplierID),
+	ctx, end := e.app.tracing.Span(ctx, "estimate", slog.String("supplier_id", r.SupplierID),
 		slog.Int64("material_request_id", r.RequestID))
 	result, err := e.app.Rates.Estimate(ctx, r)
 	end(err)

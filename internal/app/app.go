@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -67,6 +66,7 @@ type pipeline struct {
 	Suppliers  *supplierauth.Service
 	Deliveries *sending.Dispatcher
 	Rates      *estimates.RateCard
+	Requests   *operator.Service
 
 	cfg             *config.Config
 	log             *slog.Logger
@@ -75,7 +75,6 @@ type pipeline struct {
 	db              *database.DB
 	queue           *queue.Queue
 	materials       *materials.Service
-	requests        *operator.Service
 	estimation      *work.Service
 	products        *products.Service
 	quotas          *scoreboard.Quotas
@@ -212,7 +211,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 		OwnSecrets: secrets.webhooks, Proofs: proofs, Timeout: a.cfg.Timeout, Schedule: a.cfg.RetrySchedule(),
 		AllowPrivate: a.cfg.AllowPrivate, Deny: a.cfg.Denied(), Concurrency: a.cfg.Concurrency,
 		PauseAfter: a.cfg.PauseAfter, Notifier: a.notifier,
-		Publish: a.publish, Owned: a.owned, Registerer: a.registry, Trace: a.call, TraceParent: a.traceParent,
+		Publish: a.publish, Owned: a.owned, Registerer: a.registry, Trace: a.tracing.Call, TraceParent: a.tracing.Parent,
 	})
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Publish: a.publish, Arrives: a.arrives, Outbox: a.Deliveries,
@@ -221,10 +220,10 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
-		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.traceParent, Batch: a.batch(),
-		Link: a.link(), Cursors: a.cursors,
+		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.tracing.Parent, Batch: a.batch(),
+		Link: a.tracing.Link, Cursors: a.cursors,
 	})
-	a.requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
+	a.Requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
 	a.quotas = scoreboard.NewQuotas(a.db, a.db.Now, time.Now)
 	a.providerMetrics = scoreboard.NewMetrics(a.registry, sportmonks.Name, balldontlie.Name)
@@ -284,17 +283,6 @@ func localURL(hostPort string) string {
 	return "http://" + reachable(hostPort, "localhost")
 }
 
-// span begins a span of the process that this is.
-func (a *pipeline) span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
-	return a.tracing.Span(ctx, name, attrs...)
-}
-
-// call begins the span of a call that this process makes.
-func (a *pipeline) call(ctx context.Context, name, method string, address func() *url.URL, attrs ...slog.Attr) (
-	context.Context, func(int, error)) {
-	return a.tracing.Call(ctx, name, method, address, attrs...)
-}
-
 // batch begins the spans of batches; nil: nothing is traced, and no batch collects where its members come from.
 func (a *pipeline) batch() func(context.Context, string, []string) (context.Context, func(error)) {
 	if !a.tracing.On() {
@@ -302,17 +290,6 @@ func (a *pipeline) batch() func(context.Context, string, []string) (context.Cont
 	}
 	return a.tracing.Batch
 }
-
-// link links spans; nil: nothing is traced.
-func (a *pipeline) link() func(context.Context, string) {
-	if !a.tracing.On() {
-		return nil
-	}
-	return a.tracing.Link
-}
-
-// traceParent returns the span that ctx is in, for what outlives this process.
-func (a *pipeline) traceParent(ctx context.Context) string { return a.tracing.Parent(ctx) }
 
 // trace sets tracing up for a process of that role. Its failures at the end are only logged: nothing depends on it.
 func (a *pipeline) trace(ctx context.Context, role string) (err error) {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,11 +23,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// A backup is one tar: its mark with the sizes of the files, the keys, the database, and last the digests of all that,
-// so that one that was cut off is found. The queue is not in it: the database says what is due.
+// A backup is one tar: its mark with the sizes and digests of the files, then these in its order, the database last. The
+// queue is not in it: the database says what is due.
 const (
 	backupMark   = "supplyhub-backup.json"
-	backupSums   = "sha256sums"
 	backupFormat = 1
 	staging      = ".backup-" // begins the name of a directory next to the backup, while it is made
 	stagingLock  = "lock"
@@ -50,10 +51,17 @@ type Backup struct {
 
 // mark distinguishes a backup from other tars.
 type mark struct {
-	Format    int              `json:"format"`
-	Version   string           `json:"version"`
-	CreatedAt time.Time        `json:"created_at"`
-	Sizes     map[string]int64 `json:"sizes"` // of the files, by name
+	Format    int       `json:"format"`
+	Version   string    `json:"version"`
+	CreatedAt time.Time `json:"created_at"`
+	Files     []marked  `json:"files"`
+}
+
+// marked is a file of a backup.
+type marked struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"` // as sha256sum prints it
 }
 
 // OpenForBackup is Open for a database that can be copied.
@@ -161,104 +169,79 @@ func keyFiles() []string {
 
 // pack writes the tar and returns its size and what it holds.
 func (a *App) pack(to, copied string, at time.Time) (size int64, holds []string, err error) {
+	mark, paths := mark{Format: backupFormat, Version: Version(), CreatedAt: at}, []string{}
+	for _, name := range keyFiles() {
+		paths = append(paths, filepath.Join(a.cfg.DataDir, name))
+	}
+	paths = slices.DeleteFunc(append(paths, copied), func(path string) bool {
+		_, err := os.Lstat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	for _, path := range paths {
+		file := marked{Name: filepath.Base(path)}
+		digest := sha256.New()
+		if file.Size, err = copyFile(digest, path); err != nil {
+			return 0, nil, err
+		}
+		file.SHA256 = hex.EncodeToString(digest.Sum(nil))
+		mark.Files, holds = append(mark.Files, file), append(holds, file.Name)
+	}
 	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	p := packing{w: tar.NewWriter(file), mark: mark{backupFormat, Version(), at, map[string]int64{}}}
-	var paths []string
-	for _, name := range keyFiles() {
-		paths = append(paths, filepath.Join(a.cfg.DataDir, name))
-	}
-	if err := p.addAll(append(paths, copied)); err != nil {
-		return 0, nil, err
-	}
-	if err := errors.Join(p.add(backupSums, []byte(p.sums)), p.w.Close(), file.Sync()); err != nil {
+	if err := errors.Join(mark.write(file, paths), file.Sync()); err != nil {
 		return 0, nil, err
 	}
 	info, err := file.Stat()
 	if err != nil {
 		return 0, nil, err
 	}
-	return info.Size(), p.holds, nil
+	return info.Size(), holds, nil
 }
 
-// packing is a tar that is written.
-type packing struct {
-	w     *tar.Writer
-	mark  mark
-	sums  string // as sha256sum has them
-	holds []string
-}
-
-// addAll adds the files that are there, behind the mark: a restore refuses any other tar at its first entry.
-func (p *packing) addAll(paths []string) error {
-	var there []string
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		p.mark.Sizes[filepath.Base(path)] = info.Size()
-		there = append(there, path)
-	}
-	text, err := json.Marshal(p.mark)
+// write writes the tar of the files, each entry for its owner alone. A file that has changed since is refused, by a
+// restore at the latest.
+func (m mark) write(to io.Writer, paths []string) error {
+	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	p.sums += sumLine(sha256.Sum256(text), backupMark)
-	if err := p.add(backupMark, text); err != nil {
+	w := tar.NewWriter(to)
+	header := func(name string, size int64) error {
+		return w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600,
+			ModTime: m.CreatedAt.Truncate(time.Second)})
+	}
+	if err := header(backupMark, int64(len(text))); err != nil {
 		return err
 	}
-	for _, path := range there {
-		if err := p.addFile(path); err != nil {
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	for i, file := range m.Files {
+		if err := header(file.Name, file.Size); err != nil {
+			return err
+		}
+		if _, err := copyFile(w, paths[i]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.Close()
 }
 
-// sumLine returns a line as sha256sum writes it, so that a backup can be checked by hand.
-func sumLine(sum [sha256.Size]byte, name string) string { return fmt.Sprintf("%x  %s\n", sum, name) }
-
-// header begins an entry of the tar, for its owner alone.
-func (p *packing) header(name string, size int64) error {
-	return p.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600,
-		ModTime: p.mark.CreatedAt.Truncate(time.Second)})
-}
-
-// add writes an entry from memory, and its digest.
-func (p *packing) add(name string, content []byte) error {
-	if err := p.header(name, int64(len(content))); err != nil {
-		return err
-	}
-	_, err := p.w.Write(content)
-	return err
-}
-
-// addFile adds a file under its own name.
-func (p *packing) addFile(path string) (err error) {
+// copyFile writes what is in a file.
+func copyFile(to io.Writer, path string) (size int64, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	name, digest := filepath.Base(path), sha256.New()
-	size := p.mark.Sizes[name]
-	if err := p.header(name, size); err != nil {
-		return err
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
 	}
-	// A byte more is tried: a file that has grown since is refused by the tar.
-	if _, err := io.Copy(io.MultiWriter(p.w, digest), io.LimitReader(file, size+1)); err != nil {
-		return err
-	}
-	p.sums += sumLine([sha256.Size]byte(digest.Sum(nil)), name)
-	p.holds = append(p.holds, name)
-	return nil
+	return io.CopyN(to, file, info.Size())
 }
 
 // place moves a file to a name that nothing has, durably.

@@ -62,9 +62,7 @@ func (d *doctor) elsewhere(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
-	response, err := client.Do(request)
-	if err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusUnauthorized {
+	if status, _, err := ask(request); err != nil || status != http.StatusUnauthorized {
 		return false
 	}
 	d.say(well, "scoreboard", "", "the api at %s has a key for its callers, which this environment has not", address)

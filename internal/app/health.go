@@ -46,23 +46,32 @@ func health(ctx context.Context, adminAddr string) (h Health, err error) {
 	if err != nil {
 		return h, fmt.Errorf("ADMIN_ADDR: %w", err)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
-	response, err := client.Do(request)
-	if err != nil {
+	status, body, err := ask(request)
+	switch {
+	case err != nil:
 		return h, fmt.Errorf("nothing answers at ADMIN_ADDR: %w", err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		return h, fmt.Errorf("read /readyz: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return h, fmt.Errorf("%w: status %d: %s", errNotReady, response.StatusCode, body)
+	case status != http.StatusOK:
+		return h, fmt.Errorf("%w: status %d: %s", errNotReady, status, body)
 	}
 	if err := json.Unmarshal(body, &h); err != nil {
 		return h, fmt.Errorf("read /readyz: %w", err)
 	}
 	return h, nil
+}
+
+// ask calls a process of this installation, without a proxy, and reads its answer.
+func ask(request *http.Request) (status int, body []byte, err error) {
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	return response.StatusCode, body, err
 }
 
 // reachable returns where a listener is reached from its own machine: at its address, or at local when it has all.

@@ -31,9 +31,9 @@ const (
 // edges are the packages of this module that each package may import, tests aside.
 var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
-		"internal/estimates", "internal/materials", "internal/materials/operator", "internal/scoreboard/sample",
-		"internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/logctx",
-		"internal/figures", "internal/terminal", "pkg/webhook"},
+		"internal/estimates", "internal/figures", "internal/materials", "internal/materials/operator",
+		"internal/scoreboard/sample", "internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/logctx",
+		"internal/terminal", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config", "internal/errs", "internal/terminal"},
 
 	"internal/app": {

@@ -16,7 +16,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/round"
-	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
@@ -35,7 +34,7 @@ func (a *App) Console() Console {
 // operatorHandler returns the operator listener of an api: the console next to what every process shows.
 func (a *App) operatorHandler(checks telemetry.Checks, held *httpapi.Ledger) (http.Handler, error) {
 	site, err := console.New(console.Deps{
-		Requests: a.requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Sessions: a.Suppliers,
+		Requests: a.Requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Sessions: a.Suppliers,
 		Trackers: a.Trackers,
 		Scores:   consoleScores{a}, Settings: a.Scores, Rates: a.Rates,
 		Live: a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
@@ -48,8 +47,7 @@ func (a *App) operatorHandler(checks telemetry.Checks, held *httpapi.Ledger) (ht
 		return nil, fmt.Errorf("set up console: %w", err)
 	}
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Ledger: held})
-	engine.Use(httpapi.Audited(a.log, auditedConsole()))
-	consoleRoutes(engine, site)
+	a.consoleRoutes(engine, site)
 	mux := http.NewServeMux()
 	mux.Handle("/", telemetry.AdminHandler(a.registry, checks))
 	mux.HandleFunc("GET /backlog", a.serveBacklog)
@@ -67,18 +65,12 @@ type RequestDetail struct {
 	Deliveries []deliveries.Delivery     `json:"deliveries"`
 }
 
-// EachRequest hands the newest requests to fn, of one supplier or status when these are given; limit 0: all of them.
-func (a *App) EachRequest(ctx context.Context, supplierID, status string, limit int,
-	fn func(materials.Overview) error) error {
-	return a.requests.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Status(status)}, limit, fn)
-}
-
 // EachDelivery hands the deliveries that the filter chooses to fn, of the requests with an id when one is given, the
 // newest first; limit 0: all of them. errs.NotFound: there is no request of that id.
 func (a *App) EachDelivery(ctx context.Context, filter deliveries.Filter, requestID *int64, limit int,
 	fn func(deliveries.Delivery) error) error {
 	if requestID != nil {
-		requests, err := a.requests.Rounds(ctx, filter.SupplierID, *requestID)
+		requests, err := a.Requests.Rounds(ctx, filter.SupplierID, *requestID)
 		if err != nil {
 			return err
 		}
@@ -91,19 +83,13 @@ func (a *App) EachDelivery(ctx context.Context, filter deliveries.Filter, reques
 
 // ShowRequest returns a request with its rounds and deliveries. errs.NotFound: the supplier has none of that id.
 func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int64) (d RequestDetail, err error) {
-	record, rounds, current, err := a.requests.Show(ctx, supplierID, requestID)
+	record, rounds, current, err := a.Requests.Show(ctx, supplierID, requestID)
 	if err != nil {
 		return d, err
 	}
 	d = RequestDetail{SupplierID: supplierID, Record: record, Rounds: rounds}
 	d.Deliveries, err = a.Deliveries.Of(ctx, current)
 	return d, err
-}
-
-// ReopenRequest enqueues a failed request again, in a new round. Errors: errs.NotFound, errs.Conflict when it is not
-// failed.
-func (a *App) ReopenRequest(ctx context.Context, supplierID string, requestID int64) error {
-	return a.requests.Reopen(ctx, supplierID, requestID)
 }
 
 // Verification is the whole ledger: each request and each delivery is accounted for when OK is true.
@@ -117,7 +103,7 @@ type Verification struct {
 // Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is called
 // with how much was checked so far.
 func (a *App) Verify(ctx context.Context, done func(what string, n int64)) (Verification, error) {
-	requests, err := a.requests.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
+	requests, err := a.Requests.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
 	if err != nil {
 		return Verification{}, err
 	}
@@ -130,78 +116,41 @@ func (a *App) Verify(ctx context.Context, done func(what string, n int64)) (Veri
 		Faults: faults}, nil
 }
 
-const (
-	pruneInterval      = time.Hour
-	partitionsInterval = time.Minute
-	livePartitions     = 10
-)
-
-// Prune deletes the finished requests that are old. done is called with what is deleted so far.
-func (a *App) Prune(ctx context.Context, old operator.Old, done func(operator.Pruned)) (operator.Pruned, error) {
-	return a.requests.Prune(ctx, old, done)
-}
+const livePartitions = 10
 
 // RetentionDays returns RETENTION_DAYS; 0: everything is kept.
 func (a *App) RetentionDays() int { return a.cfg.Retention }
 
-// runRetention prunes once an hour.
-func (a *App) runRetention(ctx context.Context) error {
-	kept := prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_retention_kept_partitions",
+// retention returns what prunes once.
+func (a *App) retention() func(context.Context) error {
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_retention_kept_partitions",
 		Help: "Partitions of events that are old and that retention could not drop when it ran last."})
-	a.registry.MustRegister(kept)
-	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		a.retain(ctx, kept)
-		sleep.For(ctx, pruneInterval)
+	a.registry.MustRegister(gauge)
+	return func(ctx context.Context) error {
+		if err := a.db.Known(ctx); err != nil {
+			return err
+		}
+		kept, old := 0, operator.Days(a.db.Now(), a.cfg.Retention)
+		p, err := a.Requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, why string) {
+			if why != "" {
+				kept++
+				a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", why)
+				return
+			}
+			a.log.InfoContext(ctx, "old events are dropped", "partition", p.Name)
+		})
+		if err == nil && p != (operator.Pruned{}) {
+			a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
+		}
+		gauge.Set(float64(kept))
+		return err
 	}
-	return nil
 }
 
-// retain prunes once.
-func (a *App) retain(ctx context.Context, keptPartitions prometheus.Gauge) {
-	kept := 0
-	if err := a.db.Known(ctx); err != nil {
-		a.log.WarnContext(ctx, "retention waits for an hour", "error", err)
-		return
-	}
-	old := operator.Days(a.db.Now(), a.cfg.Retention)
-	p, err := a.requests.Expire(database.ForMaintenance(ctx), old, func(p round.Partition, why string) {
-		if why != "" {
-			kept++
-			a.log.WarnContext(ctx, "old events are kept", "partition", p.Name, "reason", why)
-			return
-		}
-		a.log.InfoContext(ctx, "old events are dropped", "partition", p.Name)
-	})
-	if err != nil && ctx.Err() == nil {
-		a.log.WarnContext(ctx, "retention failed", "error", err)
-	} else if p != (operator.Pruned{}) {
-		a.log.InfoContext(ctx, "old records are deleted", "requests", p.Requests, "events", p.Events)
-	}
-	keptPartitions.Set(float64(kept))
-}
-
-// runPartitions makes partitions ahead where retention will drop them, about ten of them: each costs the statements
-// that look into all a little.
-func (a *App) runPartitions(ctx context.Context) error {
-	days := (a.cfg.Retention + livePartitions - 1) / livePartitions
-	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		if err := a.Deliveries.Advance(ctx, days); err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "making partitions failed", "error", err)
-		}
-		sleep.For(ctx, partitionsInterval)
-	}
-	return nil
-}
-
-// runDeleting deletes what retention dropped, a table a minute.
-func (a *App) runDeleting(ctx context.Context) error {
-	for a.cfg.Retention > 0 && ctx.Err() == nil {
-		if err := a.Deliveries.DeleteDropped(ctx); err != nil && ctx.Err() == nil {
-			a.log.WarnContext(ctx, "deleting old events failed", "error", err)
-		}
-		sleep.For(ctx, partitionsInterval)
-	}
-	return nil
+// advance makes partitions ahead where retention will drop them, about ten of them: each costs the statements that look
+// into all a little.
+func (a *App) advance(ctx context.Context) error {
+	return a.Deliveries.Advance(ctx, (a.cfg.Retention+livePartitions-1)/livePartitions)
 }
 
 // Now returns the database's time.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,51 +162,41 @@ func notRestoring(cfg *config.Config) error {
 type unpacking struct {
 	r     *tar.Reader
 	dir   string
-	names []string // that a backup may have; the last is the database's
+	names []string // that a backup may have, in their order; the last is the database's
 	mark  mark
-	sums  string
 	holds []string
 }
 
-// all reads the whole backup, and sorts holds in the order of names.
+// all reads the whole backup: the files of its mark and no other.
 func (u *unpacking) all(ctx context.Context) error {
 	if err := u.readMark(); err != nil {
 		return err
 	}
-	for {
+	before, last := -1, len(u.names)-1
+	for _, file := range u.mark.Files {
+		place := slices.Index(u.names, file.Name)
+		if place <= before || place < last && file.Size > keyLongest {
+			return fmt.Errorf("%w: it holds %q", errNoBackup, file.Name)
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		header, err := u.next()
-		if err != nil {
+		if err := u.readFile(file); err != nil {
 			return err
 		}
-		if header.Name == backupSums {
-			break
-		}
-		if err := u.readFile(header); err != nil {
-			return err
-		}
-	}
-	sums, err := io.ReadAll(io.LimitReader(u.r, keyLongest))
-	if err != nil {
-		return fmt.Errorf("%w: %w", errNoBackup, err)
-	}
-	if string(sums) != u.sums {
-		return fmt.Errorf("%w: its digests are of other content", errNoBackup)
+		before = place
 	}
 	if _, err := u.r.Next(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: something follows its end", errNoBackup)
 	}
-	slices.SortFunc(u.holds, func(a, b string) int { return slices.Index(u.names, a) - slices.Index(u.names, b) })
-	if database := u.names[len(u.names)-1]; !slices.Contains(u.holds, database) {
-		return fmt.Errorf("%w: it has no %s", errNoBackup, database)
+	if before != last {
+		return fmt.Errorf("%w: it has no %s", errNoBackup, u.names[last])
 	}
 	return nil
 }
 
-// next returns the next entry, which must be a plain file.
-func (u *unpacking) next() (*tar.Header, error) {
+// next finds the next entry, which must be a plain file of the name.
+func (u *unpacking) next(name string) (*tar.Header, error) {
 	header, err := u.r.Next()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoBackup, err)
@@ -215,60 +206,59 @@ func (u *unpacking) next() (*tar.Header, error) {
 	if header.Typeflag != tar.TypeReg || sparse || oldSparse { // a sparse one is larger than its archive
 		return nil, fmt.Errorf("%w: %q is no plain file", errNoBackup, header.Name)
 	}
+	if header.Name != name {
+		return nil, fmt.Errorf("%w: it holds %q where %q belongs", errNoBackup, header.Name, name)
+	}
 	return header, nil
 }
 
 // readMark reads the first entry and refuses what is no backup, or one of a later format.
 func (u *unpacking) readMark() error {
-	header, err := u.next()
-	if err != nil {
+	if _, err := u.next(backupMark); err != nil {
 		return err
 	}
-	if header.Name != backupMark {
-		return fmt.Errorf("%w: it begins with %q", errNoBackup, header.Name)
-	}
 	text, err := io.ReadAll(io.LimitReader(u.r, keyLongest))
-	if err != nil {
-		return fmt.Errorf("%w: %w", errNoBackup, err)
+	if err == nil {
+		err = json.Unmarshal(text, &u.mark)
 	}
-	if err := json.Unmarshal(text, &u.mark); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w: %w", errNoBackup, err)
 	}
 	if u.mark.Format != backupFormat {
 		return fmt.Errorf("it has format %d, this build reads %d: use the build that made it (%s)", u.mark.Format,
 			backupFormat, u.mark.Version)
 	}
-	u.sums = sumLine(sha256.Sum256(text), backupMark)
 	return nil
 }
 
-// readFile writes one file into the directory. Only the names of a backup are taken, each once: none points outside it.
-func (u *unpacking) readFile(header *tar.Header) (err error) {
-	place := slices.Index(u.names, header.Name)
-	isDatabase := place == len(u.names)-1
-	switch size, marked := u.mark.Sizes[header.Name]; {
-	case place < 0, slices.Contains(u.holds, header.Name), !isDatabase && header.Size > keyLongest:
-		return fmt.Errorf("%w: it holds %q", errNoBackup, header.Name)
-	case !marked || header.Size > size:
-		return fmt.Errorf("%w: %q is larger than its mark says", errNoBackup, header.Name)
-	case header.Name == DemoFile: // a shell runs what is in it, and a backup may be a stranger's
-		text, err := io.ReadAll(io.LimitReader(u.r, keyLongest))
-		u.sums += sumLine(sha256.Sum256(text), header.Name)
-		return err
-	}
-	file, err := os.OpenFile(filepath.Join(u.dir, u.names[place]), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+// readFile writes one file into the directory, whose name is one of a backup's.
+func (u *unpacking) readFile(file marked) (err error) {
+	header, err := u.next(file.Name)
 	if err != nil {
 		return err
 	}
-	digest := sha256.New()
-	_, err = io.CopyN(io.MultiWriter(file, digest), u.r, header.Size)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("%w: %w", errNoBackup, err)
+	if header.Size != file.Size {
+		return fmt.Errorf("%w: %q is larger or smaller than its mark says", errNoBackup, file.Name)
 	}
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+	digest := sha256.New()
+	to := io.Writer(digest)
+	if file.Name != DemoFile { // a shell runs what is in it, and a backup may be a stranger's
+		made, opened := os.OpenFile(filepath.Join(u.dir, file.Name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if opened != nil {
+			return opened
+		}
+		defer func() { err = errors.Join(err, made.Sync(), made.Close()) }()
+		to = io.MultiWriter(made, digest)
+		u.holds = append(u.holds, file.Name)
+	}
+	if _, err := io.CopyN(to, u.r, file.Size); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("%w: %w", errNoBackup, err)
+		}
 		return err
 	}
-	u.sums += sumLine([sha256.Size]byte(digest.Sum(nil)), header.Name)
-	u.holds = append(u.holds, header.Name)
+	if hex.EncodeToString(digest.Sum(nil)) != file.SHA256 {
+		return fmt.Errorf("%w: %q has another digest than its mark says", errNoBackup, file.Name)
+	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
-// The table of contents: method, path, who may call, handler. Nothing is decided here. Credentials are checked
-// before the body may be large.
+// The table of contents: method, path, what the audit log calls a change, who may call, handler. Nothing is decided
+// here. Credentials are checked before the body may be large.
 
 // requestsRoute is where requests come in.
 const requestsRoute = "/api/material-requests"
@@ -25,7 +25,7 @@ const scoreboardRoute = "/pulse/scoreboard"
 
 // routes is the table of contents of the service: method, path, who may call, handler. Nothing else is here.
 func (a *App) routes(r *gin.Engine) {
-	r.Use(httpapi.Audited(a.log, audited()))
+	did := a.audited
 	auth := supplierauth.Handlers{Service: a.Suppliers}
 	requests, catalogue := materials.Handlers{Service: a.materials, Bearer: auth}, products.Handlers{Service: a.products}
 	handle, docs := httpapi.Handle, httpapi.Docs(telemetry.Version())
@@ -33,7 +33,7 @@ func (a *App) routes(r *gin.Engine) {
 
 	r.POST("/api/external-auth/token", authErrors(auth.Token))
 	r.POST("/api/external-auth/refresh", authErrors(auth.Refresh))
-	r.POST("/api/external-auth/revoke", authErrors(auth.Revoke))
+	r.POST("/api/external-auth/revoke", did("session.revoke"), authErrors(auth.Revoke))
 	r.GET("/api/external/ping", auth.Bearer(""), handle(auth.Ping))
 	r.GET("/.well-known/jwks.json", handle(auth.JWKS))
 	r.GET("/", handle(httpapi.Home(telemetry.Version())))
@@ -64,70 +64,75 @@ func (a *App) routes(r *gin.Engine) {
 	own := a.portal.APISession(caller.ScopeWebhooks) // by access token or portal session
 	r.GET("/api/webhook-deliveries", own, handle(a.Sent.ListDeliveries))
 	r.GET("/api/webhook-deliveries/:id", own, handle(a.Sent.ShowDelivery))
-	r.POST("/api/webhook-deliveries/:id/redeliver", own, handle(a.Sent.RedeliverDelivery))
-	r.POST("/api/webhook-deliveries/redeliver", own, handle(a.Sent.RecoverDeliveries))
+	r.POST("/api/webhook-deliveries/:id/redeliver", did("delivery.redeliver"), own, handle(a.Sent.RedeliverDelivery))
+	r.POST("/api/webhook-deliveries/redeliver", did("delivery.redeliver"), own, handle(a.Sent.RecoverDeliveries))
 	r.GET("/api/webhook-receiver", own, handle(a.Receivers.ShowReceiver))
-	r.PUT("/api/webhook-receiver", own, handle(a.Receivers.PutReceiver))
-	r.DELETE("/api/webhook-receiver", own, handle(a.Receivers.DeleteReceiver))
-	r.POST("/api/webhook-receiver/rotate-secret", own, handle(a.Receivers.RotateReceiverSecret))
-	r.POST("/api/webhook-receiver/pause", own, handle(a.Receivers.PauseReceiver))
-	r.POST("/api/webhook-receiver/resume", own, handle(a.Receivers.ResumeReceiver))
+	r.PUT("/api/webhook-receiver", did("receiver.set"), own, handle(a.Receivers.PutReceiver))
+	r.DELETE("/api/webhook-receiver", did("receiver.remove"), own, handle(a.Receivers.DeleteReceiver))
+	r.POST("/api/webhook-receiver/rotate-secret", did("receiver.rotate-secret"), own,
+		handle(a.Receivers.RotateReceiverSecret))
+	r.POST("/api/webhook-receiver/pause", did("receiver.pause"), own, handle(a.Receivers.PauseReceiver))
+	r.POST("/api/webhook-receiver/resume", did("receiver.resume"), own, handle(a.Receivers.ResumeReceiver))
 	r.POST("/api/webhook-receiver/test", own, handle(a.Receivers.TestReceiver))
 	r.GET("/api/webhook-event-types", own, handle(a.Receivers.EventTypes))
 
-	r.POST("/api/portal-sessions", auth.Bearer(caller.ScopeWebhooks),
+	r.POST("/api/portal-sessions", did("portal.link"), auth.Bearer(caller.ScopeWebhooks),
 		httpapi.HandleWith(a.portal.CreateLink, supplierauth.RenderBearerError))
 	a.portalRoutes(r)
 }
 
+// audited begins a route that changes a supplier's access or receiver; the action is what the log calls it.
+func (a *App) audited(action string) gin.HandlerFunc { return httpapi.Audited(a.log, action) }
+
 // portalRoutes are the pages of the suppliers' portal and what their buttons do.
 func (a *App) portalRoutes(r *gin.Engine) {
-	p := a.portal
+	p, did := a.portal, a.audited
 	p.Routes(r)
 	r.NoRoute(p.NotFound(httpapi.Handle(httpapi.NotFound)))
-	r.GET(portal.Base+"/sign-in", p.SwitchLanguage, p.Page(p.SignIn))
-	r.POST(portal.Base+"/sign-in", p.Page(p.ConfirmSignIn))
-	pages := r.Group(portal.Base, p.SwitchLanguage, p.PageSession)
-	pages.GET("", p.Page(p.Overview))
-	pages.POST("/sign-out", p.Page(p.SignOut))
-	pages.GET("/requests", p.Page(p.ShowRequests))
-	pages.GET("/requests/:id", p.Page(p.ShowRequest))
-	pages.POST("/requests/:id/choose", p.Page(p.ChooseEstimate))
-	pages.POST("/requests/:id/re-estimate", p.Page(p.EstimateAgain))
-	pages.GET("/deliveries", p.Page(p.ShowDeliveries))
-	pages.GET("/deliveries/:id", p.Page(p.ShowDelivery))
-	pages.POST("/deliveries/:id/redeliver", p.Page(p.Redeliver))
-	pages.POST("/deliveries/redeliver", p.Page(p.Recover))
-	pages.GET("/receiver", p.Page(p.ShowReceiver))
-	pages.POST("/receiver", p.Page(p.SaveReceiver))
-	pages.POST("/receiver/remove", p.Page(p.RemoveReceiver))
-	pages.POST("/receiver/rotate-secret", p.Page(p.RotateSecret))
-	pages.POST("/receiver/pause", p.Page(p.PauseReceiver))
-	pages.POST("/receiver/resume", p.Page(p.ResumeReceiver))
-	pages.POST("/receiver/test", p.Page(p.SendTest))
+	r.GET(portal.Base+"/sign-in", did("portal.sign-in"), p.SwitchLanguage, p.Page(p.SignIn))
+	r.POST(portal.Base+"/sign-in", did("portal.sign-in"), p.Page(p.ConfirmSignIn))
+	pages, in := r.Group(portal.Base, p.SwitchLanguage), p.PageSession
+	pages.GET("", in, p.Page(p.Overview))
+	pages.POST("/sign-out", did("portal.sign-out"), in, p.Page(p.SignOut))
+	pages.GET("/requests", in, p.Page(p.ShowRequests))
+	pages.GET("/requests/:id", in, p.Page(p.ShowRequest))
+	pages.POST("/requests/:id/choose", in, p.Page(p.ChooseEstimate))
+	pages.POST("/requests/:id/re-estimate", in, p.Page(p.EstimateAgain))
+	pages.GET("/deliveries", in, p.Page(p.ShowDeliveries))
+	pages.GET("/deliveries/:id", in, p.Page(p.ShowDelivery))
+	pages.POST("/deliveries/:id/redeliver", did("delivery.redeliver"), in, p.Page(p.Redeliver))
+	pages.POST("/deliveries/redeliver", did("delivery.redeliver"), in, p.Page(p.Recover))
+	pages.GET("/receiver", in, p.Page(p.ShowReceiver))
+	pages.POST("/receiver", did("receiver.set"), in, p.Page(p.SaveReceiver))
+	pages.POST("/receiver/remove", did("receiver.remove"), in, p.Page(p.RemoveReceiver))
+	pages.POST("/receiver/rotate-secret", did("receiver.rotate-secret"), in, p.Page(p.RotateSecret))
+	pages.POST("/receiver/pause", did("receiver.pause"), in, p.Page(p.PauseReceiver))
+	pages.POST("/receiver/resume", did("receiver.resume"), in, p.Page(p.ResumeReceiver))
+	pages.POST("/receiver/test", in, p.Page(p.SendTest))
 }
 
 // consoleRoutes are the console's pages, the same as JSON, and its actions.
-func consoleRoutes(r *gin.Engine, c *console.Service) {
+func (a *App) consoleRoutes(r *gin.Engine, c *console.Service) {
+	did := a.audited
 	c.Routes(r)
 	for path, view := range c.Views() {
 		r.GET(console.Base+path, c.SwitchLanguage, c.Page(view))
 		r.GET(console.Base+"/api"+view.API, c.JSON(view))
 	}
-	r.POST(console.Base+"/token", c.Act(c.EnterToken))
-	r.POST(console.Base+"/sign-out", c.Act(c.SignOut))
-	r.POST(console.Base+"/deliveries/redeliver", c.Operator, c.Act(c.Redeliver))
-	r.POST(console.Base+"/requests/reopen", c.Operator, c.Act(c.Reopen))
-	r.POST(console.Base+"/receivers/pause", c.Operator, c.Act(c.Pause))
-	r.POST(console.Base+"/receivers/resume", c.Operator, c.Act(c.Resume))
-	r.POST(console.Base+"/suppliers/activate", c.Operator, c.Act(c.Activate))
-	r.POST(console.Base+"/suppliers/deactivate", c.Operator, c.Act(c.Deactivate))
-	r.POST(console.Base+"/suppliers/portal-link", c.Operator, c.Act(c.PortalLink))
-	r.POST(console.Base+"/suppliers/create", c.Operator, c.Act(c.CreateSupplier))
-	r.POST(console.Base+"/suppliers/rotate-key", c.Operator, c.Act(c.RotateKey))
-	r.POST(console.Base+"/suppliers/rotate-secret", c.Operator, c.Act(c.RotateSecret))
-	r.POST(console.Base+"/suppliers/concurrency", c.Operator, c.Act(c.SetConcurrency))
-	r.POST(console.Base+"/rates/set", c.Operator, c.Act(c.SetRate))
-	r.POST(console.Base+"/rates/remove", c.Operator, c.Act(c.RemoveRate))
-	r.POST(console.Base+"/scoreboard/set", c.Operator, c.Act(c.Set))
+	r.POST(console.Base+"/token", did("console.sign-in"), c.Act(c.EnterToken))
+	r.POST(console.Base+"/sign-out", did("console.sign-out"), c.Act(c.SignOut))
+	r.POST(console.Base+"/deliveries/redeliver", did("delivery.redeliver"), c.Operator, c.Act(c.Redeliver))
+	r.POST(console.Base+"/requests/reopen", did("request.reopen"), c.Operator, c.Act(c.Reopen))
+	r.POST(console.Base+"/receivers/pause", did("receiver.pause"), c.Operator, c.Act(c.Pause))
+	r.POST(console.Base+"/receivers/resume", did("receiver.resume"), c.Operator, c.Act(c.Resume))
+	r.POST(console.Base+"/suppliers/activate", did("supplier.activate"), c.Operator, c.Act(c.Activate))
+	r.POST(console.Base+"/suppliers/deactivate", did("supplier.deactivate"), c.Operator, c.Act(c.Deactivate))
+	r.POST(console.Base+"/suppliers/portal-link", did("portal.link"), c.Operator, c.Act(c.PortalLink))
+	r.POST(console.Base+"/suppliers/create", did("supplier.create"), c.Operator, c.Act(c.CreateSupplier))
+	r.POST(console.Base+"/suppliers/rotate-key", did("supplier.rotate-key"), c.Operator, c.Act(c.RotateKey))
+	r.POST(console.Base+"/suppliers/rotate-secret", did("receiver.rotate-secret"), c.Operator, c.Act(c.RotateSecret))
+	r.POST(console.Base+"/suppliers/concurrency", did("supplier.update"), c.Operator, c.Act(c.SetConcurrency))
+	r.POST(console.Base+"/rates/set", did("rate.set"), c.Operator, c.Act(c.SetRate))
+	r.POST(console.Base+"/rates/remove", did("rate.remove"), c.Operator, c.Act(c.RemoveRate))
+	r.POST(console.Base+"/scoreboard/set", did("settings.set"), c.Operator, c.Act(c.Set))
 }

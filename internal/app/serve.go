@@ -31,8 +31,7 @@ import (
 const (
 	defaultAPIAdmin = "127.0.0.1:9090"
 	drainTimeout    = 28 * time.Second // of the 30 s that SIGTERM grants; DRAIN_DELAY runs at the same time
-	purgeInterval   = time.Hour
-	longestGlance   = 2 * time.Second // at the embedded database's file
+	longestGlance   = 2 * time.Second  // at the embedded database's file
 )
 
 // api is a running api process.
@@ -141,10 +140,15 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group, failed := errgroup.WithContext(context.WithoutCancel(ctx))
 	group.Go(func() error { return serve(server, s.public) })
 	group.Go(func() error { return serve(adminServer, held.Listener(s.admin)) })
-	group.Go(func() error { return s.purge(upkeep) })
-	group.Go(func() error { return s.runRetention(upkeep) })
-	group.Go(func() error { return s.runPartitions(upkeep) })
-	group.Go(func() error { return s.runDeleting(upkeep) })
+	again := func(interval time.Duration, failed string, step func(context.Context) error) {
+		group.Go(func() error { return s.every(upkeep, interval, failed, step) })
+	}
+	again(time.Hour, "purge of expired sessions failed", s.Suppliers.Purge)
+	if retain := s.retention(); s.cfg.Retention > 0 {
+		again(time.Hour, "retention failed", retain)
+		again(time.Minute, "making partitions failed", s.advance)
+		again(time.Minute, "deleting old events failed", s.Deliveries.DeleteDropped) // a table a minute
+	}
 	group.Go(func() error { return s.runGauges(upkeep) })
 	group.Go(func() error { return s.runFigures(upkeep, true) })
 	group.Go(func() error { return s.Trackers.Watch(upkeep) })
@@ -195,16 +199,15 @@ func serve(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// purge forgets sessions that expired long ago.
-func (s *api) purge(ctx context.Context) error {
-	for {
-		if err := s.Suppliers.Purge(ctx); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "purge of expired sessions failed", "error", err)
-		}
-		if sleep.For(ctx, purgeInterval); ctx.Err() != nil {
-			return nil
+// every repeats a step until ctx ends, and logs what fails.
+func (a *pipeline) every(ctx context.Context, interval time.Duration, failed string,
+	step func(context.Context) error) error {
+	for ; ctx.Err() == nil; sleep.For(ctx, interval) {
+		if err := step(ctx); err != nil && ctx.Err() == nil {
+			a.log.WarnContext(ctx, failed, "error", err)
 		}
 	}
+	return nil
 }
 
 // checks returns what /readyz of the api reports. NATS is reported but not required: intake goes on without it.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -47,7 +47,7 @@ func (a *pipeline) watch(ctx context.Context, name string, patience int, look fu
 			a.log.WarnContext(ctx, name+" does not work", "error", errs.Wrap(errs.Unavailable, errs.Text(err), nil))
 		}
 		a.watches.set(name, err)
-		pause(ctx, every)
+		sleep.For(ctx, every)
 	}
 	return nil
 }
@@ -114,8 +114,7 @@ func (a *pipeline) callEndpoint(ctx context.Context) (base string, fault error, 
 }
 
 // signedCall sends an event and returns the status and the first KiB of the answer.
-func signedCall(ctx context.Context, address, id, body string, secrets []webhook.Secret) (status int, answer string,
-	err error) {
+func signedCall(ctx context.Context, address, id, body string, secrets []webhook.Secret) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
@@ -125,15 +124,6 @@ func signedCall(ctx context.Context, address, id, body string, secrets []webhook
 	request.Header.Set(webhook.HeaderID, id)
 	request.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
 	request.Header.Set(webhook.HeaderSignature, webhook.Sign(id, at, []byte(body), secrets...))
-	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy, as the sender
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // the status says what counts
-	return response.StatusCode, strings.ToValidUTF8(string(text), "\uFFFD"), nil
+	status, text, err := ask(request)
+	return status, strings.ToValidUTF8(string(text[:min(len(text), 1<<10)]), "\uFFFD"), err
 }

@@ -137,7 +137,7 @@ func (p *pipeline) populate(ctx context.Context, n int, address string) ([]strin
 			if i%4 == 3 {
 				kind = "slow"
 			}
-			created, err := suppliers.CreateSupplier(creating, supplierauth.NewSupplier{
+			created, err := suppliers.CreateSupplier(creating, supplierauth.Supplier{
 				Name: "bench", WebhookURL: fmt.Sprintf("%s/%s%d", address, kind, i), AccessTTL: time.Hour,
 				RefreshTTL: 2 * time.Hour,
 				Scopes:     supplierauth.DefaultScopes(), ReceiverConcurrency: new(manyLimit),

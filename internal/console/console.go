@@ -68,7 +68,7 @@ type Suppliers interface {
 	AccessOf(ctx context.Context, supplierID string) (supplierauth.Access, error)
 	Activate(ctx context.Context, id string) error
 	Deactivate(ctx context.Context, id string) error
-	CreateSupplier(ctx context.Context, n supplierauth.NewSupplier) (supplierauth.Created, error)
+	CreateSupplier(ctx context.Context, n supplierauth.Supplier) (supplierauth.Created, error)
 	UpdateSupplier(ctx context.Context, id string, patch supplierauth.SupplierPatch) (supplierauth.Supplier, error)
 	RotateAPIKey(ctx context.Context, id string, overlap time.Duration) (string, error)
 	RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (string, error)

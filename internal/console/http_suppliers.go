@@ -73,7 +73,7 @@ type secrets struct{ ID, Name, APIKey, WebhookSecret string }
 
 // CreateSupplier handles POST /console/suppliers/create; the rest is as the command has it.
 func (s *Service) CreateSupplier(c *gin.Context) error {
-	created, err := s.deps.Suppliers.CreateSupplier(c.Request.Context(), supplierauth.NewSupplier{
+	created, err := s.deps.Suppliers.CreateSupplier(c.Request.Context(), supplierauth.Supplier{
 		Name: form(c, "name"), WebhookURL: form(c, "webhook_url"), AccessTTL: supplierauth.DefaultAccessTTL,
 		RefreshTTL: supplierauth.DefaultRefreshTTL, Scopes: supplierauth.DefaultScopes(),
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 )
 
 // The pools of PostgreSQL: one that writes, one for each Rows. Both give their connections up together (reset) when
@@ -308,7 +309,7 @@ func openGorm(dialector gorm.Dialector, refusals *refusals) (*gorm.DB, error) {
 		SkipDefaultTransaction: true,
 		TranslateError:         true,
 		DisableAutomaticPing:   true,
-		Logger:                 &statements{log: refusals.log},
+		Logger:                 &statements{logger.Discard, refusals.log},
 	})
 	if err != nil {
 		return nil, err

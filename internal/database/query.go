@@ -3,10 +3,8 @@ package database
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -111,37 +109,13 @@ func Arms[S ~string](statuses []S, arm func(S) string) string {
 	return strings.Join(arms, ` UNION ALL `)
 }
 
-const (
-	slowStatement = time.Second
-	unavailableAt = time.Minute // how often it is said that the database is unavailable
-)
+const slowStatement = time.Second
 
 // statements logs statements that fail or are slow, and never a bound value: those hold secrets' hashes and suppliers'
-// data. A statement whose caller hung up has not failed, and while the database is unavailable one line a minute says
-// so.
+// data. A statement whose caller hung up has not failed. Messages of gorm itself are left out.
 type statements struct {
+	logger.Interface
 	log *slog.Logger
-
-	mu    sync.Mutex
-	quiet time.Time // until then nothing is said of an unavailable database
-}
-
-// LogMode is gorm's way of changing the level, which the log's own level decides.
-func (s *statements) LogMode(logger.LogLevel) logger.Interface { return s }
-
-// Info logs what gorm itself says.
-func (s *statements) Info(ctx context.Context, text string, args ...any) {
-	s.log.InfoContext(ctx, fmt.Sprintf(text, args...))
-}
-
-// Warn logs what gorm itself says.
-func (s *statements) Warn(ctx context.Context, text string, args ...any) {
-	s.log.WarnContext(ctx, fmt.Sprintf(text, args...))
-}
-
-// Error logs what gorm itself says.
-func (s *statements) Error(ctx context.Context, text string, args ...any) {
-	s.log.ErrorContext(ctx, fmt.Sprintf(text, args...))
 }
 
 // ParamsFilter keeps the values out of the statement that Trace is given.
@@ -158,24 +132,10 @@ func (s *statements) Trace(ctx context.Context, begin time.Time, statement func(
 	case !failed:
 		sql, rows := statement()
 		s.log.WarnContext(ctx, "slow statement", "statement", sql, "rows", rows, "duration", took)
-	case errs.KindOf(Translate(err)) == errs.Unavailable:
-		if s.sayUnavailable() {
-			s.log.WarnContext(ctx, "the database is unavailable", "error", err.Error())
-		}
+	case errs.KindOf(Translate(err)) == errs.Unavailable: // the log's handler lets one such line a minute through
+		s.log.WarnContext(ctx, "the database is unavailable", "error", Translate(err))
 	default:
 		sql, _ := statement()
 		s.log.ErrorContext(ctx, "a statement failed", "statement", sql, "duration", took, "error", err.Error())
 	}
-}
-
-// sayUnavailable reports whether it is time to say it again.
-func (s *statements) sayUnavailable() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if now.Before(s.quiet) {
-		return false
-	}
-	s.quiet = now.Add(unavailableAt)
-	return true
 }

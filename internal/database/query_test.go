@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
 // written is a log that several goroutines write.
@@ -66,7 +67,7 @@ func TestLog_says_once_a_minute_that_the_database_is_unavailable(t *testing.T) {
 	t.Parallel()
 	var log written
 	db, err := database.Open(t.Context(), database.Config{URL: "postgres://u:hunter2@127.0.0.1:1/x",
-		Log: slog.New(slog.NewTextHandler(&log, nil))})
+		Log: telemetry.NewLogger(&log, "text", "info", false)})
 	if err != nil {
 		t.Fatal(err)
 	}

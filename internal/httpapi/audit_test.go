@@ -42,8 +42,7 @@ func TestAudited_writes_a_line_unless_the_handler_refuses(t *testing.T) {
 			var out bytes.Buffer
 			log := slog.New(slog.NewJSONHandler(&out, nil))
 			engine := httpapi.NewEngine(httpapi.EngineConfig{Log: log})
-			engine.Use(httpapi.Audited(log, map[string]string{"POST /redeliver": "delivery.redeliver"}))
-			engine.POST("/redeliver", httpapi.Handle(func(c *gin.Context) error {
+			engine.POST("/redeliver", httpapi.Audited(log, "delivery.redeliver"), httpapi.Handle(func(c *gin.Context) error {
 				logctx.Note(c.Request.Context(), slog.Int64("count", 500))
 				return test.handle(c)
 			}))

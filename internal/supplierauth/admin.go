@@ -31,16 +31,15 @@ type Created struct {
 	WebhookSecret string
 }
 
-// CreateSupplier makes an active supplier. Errors: errs.Invalid with every violation.
-func (s *Service) CreateSupplier(ctx context.Context, n NewSupplier) (Created, error) {
-	patch := n.patch()
-	if err := patch.validate(s.allowPrivate); err != nil {
-		return Created{}, err
-	}
+// CreateSupplier makes an active supplier with the name, receiver, lifetimes and scopes of the given one. Errors:
+// errs.Invalid with every violation.
+func (s *Service) CreateSupplier(ctx context.Context, given Supplier) (Created, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	supplier := Supplier{ID: "sup_" + strings.ToLower(rand.Text()[:supplierIDLength]), Active: true, CreatedAt: now,
 		UpdatedAt: now}
-	patch.apply(&supplier)
+	if err := whole(given).apply(&supplier, s.allowPrivate); err != nil {
+		return Created{}, err
+	}
 	created := Created{Supplier: supplier}
 	err := s.store.db.InTx(ctx, "create a supplier", func(ctx context.Context) (err error) {
 		if err := s.store.insertSupplier(ctx, supplier); err != nil {
@@ -71,13 +70,15 @@ func (s *Service) ListSuppliers(ctx context.Context) ([]Supplier, error) {
 // UpdateSupplier changes what the patch names; tokens issued from now on follow it.
 // Errors: errs.Invalid with every violation, errs.NotFound.
 func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierPatch) (Supplier, error) {
-	if err := patch.validate(s.allowPrivate); err != nil {
+	var supplier Supplier
+	if err := patch.apply(&supplier, s.allowPrivate); err != nil {
 		return Supplier{}, err
 	}
-	var supplier Supplier
 	err := s.change(ctx, "update supplier", id, func(ctx context.Context, changed *Supplier, _ time.Time) error {
 		before := changed.WebhookURL
-		patch.apply(changed)
+		if err := patch.apply(changed, s.allowPrivate); err != nil {
+			return err
+		}
 		supplier = *changed
 		if supplier.WebhookURL != before {
 			if err := s.moved(ctx, id, supplier.WebhookURL); err != nil {

@@ -164,7 +164,7 @@ func TestBearer_scope(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newReplica(t, db, newClock(), nil)
 		orders := func(scopes ...string) int {
-			p := r.tokens(r.token(r.supplier(func(n *supplierauth.NewSupplier) { n.Scopes = scopes }).APIKey))
+			p := r.tokens(r.token(r.supplier(func(n *supplierauth.Supplier) { n.Scopes = scopes }).APIKey))
 			w := r.call(http.MethodGet, "/orders", "", "Authorization", "Bearer "+p.AccessToken)
 			if w.Code == http.StatusForbidden && w.Body.Len() != 0 {
 				t.Errorf("the 403 has a body: %s", w.Body)

@@ -118,9 +118,9 @@ func twin(tb testing.TB, db *database.DB, clock *clock) (a, b *replica) {
 		})
 }
 
-func (r *replica) supplier(change func(*supplierauth.NewSupplier)) supplierauth.Created {
+func (r *replica) supplier(change func(*supplierauth.Supplier)) supplierauth.Created {
 	r.tb.Helper()
-	n := supplierauth.NewSupplier{Name: "Acme", AccessTTL: supplierauth.DefaultAccessTTL,
+	n := supplierauth.Supplier{Name: "Acme", AccessTTL: supplierauth.DefaultAccessTTL,
 		RefreshTTL: supplierauth.DefaultRefreshTTL, Scopes: supplierauth.DefaultScopes()}
 	if change != nil {
 		change(&n)

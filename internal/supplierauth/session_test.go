@@ -90,7 +90,7 @@ func TestAccessToken_lives_as_long_as_the_supplier_s_setting(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		clock := newClock()
 		r := newReplica(t, db, clock, nil)
-		p := r.tokens(r.token(r.supplier(func(n *supplierauth.NewSupplier) {
+		p := r.tokens(r.token(r.supplier(func(n *supplierauth.Supplier) {
 			n.AccessTTL, n.RefreshTTL = 2*time.Minute,
 				time.Hour
 		}).APIKey))
@@ -174,7 +174,7 @@ func TestSecrets_are_only_hashed_or_sealed_in_the_database_and_never_in_the_log(
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newReplica(t, db, newClock(), nil)
-		s := r.supplier(func(n *supplierauth.NewSupplier) { n.WebhookURL = "https://receiver.example/base/" })
+		s := r.supplier(func(n *supplierauth.Supplier) { n.WebhookURL = "https://receiver.example/base/" })
 		first := r.tokens(r.token(s.APIKey))
 		second := r.tokens(r.refresh(first.RefreshToken))
 		r.refused(r.refresh(first.RefreshToken), "invalid_grant")
@@ -238,7 +238,7 @@ func TestReceivers_secrets_open_after_the_rotation_of_SECRETS_KEY(t *testing.T) 
 		var former supplierauth.Deps
 		clock := newClock()
 		r := newReplica(t, db, clock, func(d *supplierauth.Deps) { former = *d })
-		s := r.supplier(func(n *supplierauth.NewSupplier) { n.WebhookURL = "https://receiver.example/" })
+		s := r.supplier(func(n *supplierauth.Supplier) { n.WebhookURL = "https://receiver.example/" })
 		rotated := newReplica(t, db, clock, func(d *supplierauth.Deps) { d.SecretsKeys += "," + former.SecretsKeys })
 		second, err := rotated.service.RotateWebhookSecret(t.Context(), s.Supplier.ID, time.Hour)
 		if err != nil {

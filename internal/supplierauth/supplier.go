@@ -98,17 +98,6 @@ func (s Supplier) ShownURL() string {
 	return before + "?" + strings.Join(parts, "&")
 }
 
-// NewSupplier is what the operator decides about a supplier to be made.
-type NewSupplier struct {
-	Name       string
-	WebhookURL string // optional
-	AccessTTL  time.Duration
-	RefreshTTL time.Duration
-	Scopes     []string
-	// ReceiverConcurrency is nil for RECEIVER_CONCURRENCY.
-	ReceiverConcurrency *int
-}
-
 // SupplierPatch changes the fields that are not nil.
 type SupplierPatch struct {
 	Name       *string
@@ -120,70 +109,59 @@ type SupplierPatch struct {
 	ReceiverConcurrency *int
 }
 
-// patch returns the new supplier as a change of every field.
-func (n NewSupplier) patch() SupplierPatch {
-	return SupplierPatch{
-		Name: &n.Name, WebhookURL: &n.WebhookURL, AccessTTL: &n.AccessTTL, RefreshTTL: &n.RefreshTTL, Scopes: &n.Scopes,
-		ReceiverConcurrency: n.ReceiverConcurrency,
-	}
+// whole returns what the operator decides about a new supplier as a change of every field.
+func whole(s Supplier) SupplierPatch {
+	return SupplierPatch{Name: &s.Name, WebhookURL: &s.WebhookURL, AccessTTL: &s.AccessTTL, RefreshTTL: &s.RefreshTTL,
+		Scopes: &s.Scopes, ReceiverConcurrency: s.ReceiverConcurrency}
 }
 
-// validate names every violation.
-func (p SupplierPatch) validate(allowPrivate bool) error {
+// apply changes s. The error names every violation.
+func (p SupplierPatch) apply(s *Supplier, allowPrivate bool) error {
 	var violations []errs.Violation
-	check := func(pointer, fault string) {
-		if fault != "" {
-			violations = append(violations, errs.At(pointer, fault))
-		}
-	}
-	if p.Name != nil {
-		check("/name", nameFault(*p.Name))
-	}
-	if p.WebhookURL != nil {
-		check("/webhook_url", webhookURLFault(*p.WebhookURL, allowPrivate))
-	}
-	if p.AccessTTL != nil {
-		check("/access_ttl", ttlFault(*p.AccessTTL, maxAccessTTL))
-	}
-	if p.RefreshTTL != nil {
-		check("/refresh_ttl", ttlFault(*p.RefreshTTL, maxRefreshTTL))
-	}
+	change(&violations, "/name", &s.Name, p.Name, nameFault)
+	change(&violations, "/webhook_url", &s.WebhookURL, p.WebhookURL,
+		func(url string) string { return webhookURLFault(url, allowPrivate) })
+	change(&violations, "/access_ttl", &s.AccessTTL, p.AccessTTL,
+		func(ttl time.Duration) string { return ttlFault(ttl, maxAccessTTL) })
+	change(&violations, "/refresh_ttl", &s.RefreshTTL, p.RefreshTTL,
+		func(ttl time.Duration) string { return ttlFault(ttl, maxRefreshTTL) })
 	if p.Scopes != nil {
 		for i, scope := range *p.Scopes {
 			if !slices.Contains(scopes(), scope) {
-				check("/scopes/"+strconv.Itoa(i), "must be one of "+strings.Join(scopes(), ", "))
+				violations = append(violations,
+					errs.At("/scopes/"+strconv.Itoa(i), "must be one of "+strings.Join(scopes(), ", ")))
 			}
 		}
+		s.Scopes = slices.DeleteFunc(scopes(), func(scope string) bool { return !slices.Contains(*p.Scopes, scope) })
 	}
-	if n := p.ReceiverConcurrency; n != nil && (*n < 1 || *n > maxConcurrency) {
-		check("/receiver_concurrency", fmt.Sprintf("must be 1 to %d", maxConcurrency))
+	if n := p.ReceiverConcurrency; n != nil {
+		change(&violations, "/receiver_concurrency", &s.ReceiverConcurrency, &n, concurrencyFault)
 	}
 	if len(violations) > 0 {
 		return errs.InvalidInput("The supplier is not valid.", violations...)
 	}
+	if p.WebhookURL != nil {
+		s.WebhookURL = storedURL(s.WebhookURL)
+	}
 	return nil
 }
 
-// apply changes s; p must be valid.
-func (p SupplierPatch) apply(s *Supplier) {
-	if p.Name != nil {
-		s.Name = *p.Name
+// change sets a field to a value that is given, and notes what is wrong with it.
+func change[T any](violations *[]errs.Violation, pointer string, field, value *T, fault func(T) string) {
+	if value == nil {
+		return
 	}
-	if p.WebhookURL != nil {
-		s.WebhookURL = storedURL(*p.WebhookURL)
+	if detail := fault(*value); detail != "" {
+		*violations = append(*violations, errs.At(pointer, detail))
 	}
-	if p.AccessTTL != nil {
-		s.AccessTTL = *p.AccessTTL
+	*field = *value
+}
+
+func concurrencyFault(n *int) string {
+	if *n < 1 || *n > maxConcurrency {
+		return fmt.Sprintf("must be 1 to %d", maxConcurrency)
 	}
-	if p.RefreshTTL != nil {
-		s.RefreshTTL = *p.RefreshTTL
-	}
-	if p.Scopes != nil {
-		s.Scopes = slices.DeleteFunc(scopes(), func(scope string) bool { return !slices.Contains(*p.Scopes, scope) })
-	}
-	if p.ReceiverConcurrency != nil {
-		s.ReceiverConcurrency = p.ReceiverConcurrency
-	}
+	return ""
 }
 
 // nameFault returns what is wrong with a name; empty: nothing is.

@@ -53,7 +53,7 @@ func TestSupplier_every_violation_is_named(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t, databasetest.Open(t, database.SQLite), newClock(), nil)
 	_, err := r.service.CreateSupplier(t.Context(),
-		supplierauth.NewSupplier{Name: " ", WebhookURL: "x", AccessTTL: time.Millisecond, RefreshTTL: 366 * 24 * time.Hour,
+		supplierauth.Supplier{Name: " ", WebhookURL: "x", AccessTTL: time.Millisecond, RefreshTTL: 366 * 24 * time.Hour,
 			Scopes: []string{"products", "root"}})
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok {
@@ -104,7 +104,7 @@ func TestReceiver_takes_the_calls_at_once_that_were_set_for_it_or_the_general_li
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newReplica(t, db, newClock(), func(d *supplierauth.Deps) { d.ReceiverConcurrency = 64 })
 		own, general := 8, r.supplier(nil).Supplier.ID
-		id := r.supplier(func(n *supplierauth.NewSupplier) { n.ReceiverConcurrency = &own }).Supplier.ID
+		id := r.supplier(func(n *supplierauth.Supplier) { n.ReceiverConcurrency = &own }).Supplier.ID
 		receivers, err := r.service.Receivers(t.Context(), []string{id, general})
 		if err != nil || receivers[id].Concurrency != 8 || receivers[general].Concurrency != 64 {
 			t.Fatalf("got %+v, %v", receivers, err)

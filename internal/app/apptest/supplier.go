@@ -92,10 +92,10 @@ func (h *Hub) Known(tb testing.TB, s Supplier) *Supplier {
 }
 
 // newSupplier reads the flags of `supplier create`.
-func newSupplier(tb testing.TB, args []string) supplierauth.NewSupplier {
+func newSupplier(tb testing.TB, args []string) supplierauth.Supplier {
 	tb.Helper()
 	flags := flag.NewFlagSet("supplier create", flag.ContinueOnError)
-	n := supplierauth.NewSupplier{Name: tb.Name()}
+	n := supplierauth.Supplier{Name: tb.Name()}
 	flags.StringVar(&n.WebhookURL, "webhook-url", "", "")
 	flags.DurationVar(&n.AccessTTL, "access-ttl", supplierauth.DefaultAccessTTL, "")
 	flags.DurationVar(&n.RefreshTTL, "refresh-ttl", supplierauth.DefaultRefreshTTL, "")
