@@ -53,7 +53,7 @@ func serviceRules(t *testing.T, stack apptest.Stack, pooler string, only ...stri
 		"Webhook": webhookRules, "Selection": selectionRules, "Products": productRules, "Commands": commandRules,
 		"Operation": operationRules, "Client": clientRules, "Reestimate": reestimateRules, "Rounds": roundRules,
 		"Wait": waitRules, "Tracker": trackerRules,
-		"Deliveries": deliveryRules, "Receiver": receiverRules, "SelfService": selfServiceRules,
+		"Deliveries": deliveryRules, "Receiver": receiverRules, "Address": addressRules, "SelfService": selfServiceRules,
 		"ClientSelfService": clientSelfServiceRules, "Portal": portalRules,
 	}
 	h := apptest.Start(t, stack, apptest.Options{LeastRights: stack == apptest.Production && pooler != "session",

@@ -41,6 +41,7 @@ type attempt struct {
 	DurationMS *int64    `json:"duration_ms"`
 	Status     *int
 	Error      *string
+	URL        *string
 	Response   string
 }
 

@@ -40,7 +40,7 @@ func decided() map[string]string {
 var (
 	ofTime = regexp.MustCompile(`(^|_)(at|until|since|after)$`)
 	ofPast = regexp.MustCompile(`\.(created|updated|last_used|ended|selected|posted|round|started|last_started|counted|` +
-		`last_success|last_failure|paused|dropped)_at$|\.failing_since$`)
+		`last_success|last_failure|first_failure|paused|dropped)_at$|\.failing_since$`)
 )
 
 func TestTimes_that_are_stored_follow_a_clock_that_was_set_back(t *testing.T) {

@@ -36,7 +36,7 @@ type Delivery struct {
 	Status       Status     `json:"status"`
 	AttemptCount int64      `json:"attempt_count"`   // attempts begun, over all series
 	LastStatus   *int       `json:"last_status"`     // of the last attempt's answer; nil when there was none
-	LastError    *string    `json:"last_error"`      // why there was none, or why retention ended it; nil: neither
+	LastError    *string    `json:"last_error"`      // why it failed, or why retention ended it; nil: neither
 	NextAttempt  *time.Time `json:"next_attempt_at"` // nil unless pending, and during an attempt
 	CreatedAt    time.Time  `json:"created_at"`
 	UpdatedAt    time.Time  `json:"updated_at"`
@@ -62,8 +62,9 @@ type Detail struct {
 type Attempt struct {
 	Number     int64     `json:"number"` // from 1, over all series
 	Time       time.Time `json:"time"`
+	URL        *string   `json:"url"`         // nil: the own endpoint's, or it has no end
 	Status     *int      `json:"status"`      // the answer's HTTP status; nil when there was no answer
-	Error      *string   `json:"error"`       // why there was no answer; nil when there was one, or may still be
+	Error      *string   `json:"error"`       // why it failed, in so far as the status does not say it
 	DurationMS *int64    `json:"duration_ms"` // nil while it is under way, or interrupted
 	Response   string    `json:"response"`    // the answer's first 1 KiB; bytes that are not UTF-8 are replaced
 }

@@ -2,6 +2,7 @@ package deliveries
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -17,9 +18,30 @@ var (
 // supplier's business.
 var ErrSpecialAddress = errors.New("the receiver's address is not a public one")
 
+// ErrIncomplete comes before what is said of a certificate whose issuer's the receiver did not send with it.
+var ErrIncomplete = errors.New("the issuer's certificate was not sent")
+
 // notPublic is one sentence for names that do not exist, names that the resolver does not answer for, and addresses of
 // the operator's own network: kept apart they would show which names there are inside.
 const notPublic = "the receiver's name does not exist or its address is not a public one"
+
+// What an attempt came to, in words for the receiver's owner, who alone can repair it.
+const (
+	Unanswered = "no answer within %s"
+	Redirects  = "the receiver redirects to %s, and redirects are not followed: set the address that it redirects to"
+
+	late      = "no answer in time"
+	reset     = "the connection was reset"
+	handshake = "the TLS handshake failed"
+	nowhere   = "the receiver's network cannot be reached"
+	otherName = "the receiver's TLS certificate is for another name than that of its address"
+	lacking   = "the receiver sends its TLS certificate without the intermediate one, or its issuer is not known: " +
+		"let it send the whole chain"
+	stranger  = "the issuer of the receiver's TLS certificate is not known: use one of a public authority"
+	expired   = "the receiver's TLS certificate has expired, or is not valid yet: renew it"
+	oldTLS    = "the receiver has no TLS of version 1.2 or newer"
+	clientTLS = "the receiver asks for a client certificate, and the service has none"
+)
 
 // PublicError returns why an attempt came to nothing, in words that are safe for the receiver's owner: the network
 // layers' errors name addresses of the operator's network, its resolver's for one. Stored is what they said, which the
@@ -27,20 +49,23 @@ const notPublic = "the receiver's name does not exist or its address is not a pu
 func PublicError(text string) string {
 	for _, known := range []struct{ part, public string }{
 		{"interrupted:", ""}, {"no answer within", ""}, {"status ", ""}, {ErrNoReceiver.Error(), ""},
-		{ErrNoSecret.Error(), ""},
-		{ErrSpecialAddress.Error(), notPublic}, {"the receiver's address is not a valid URL", ""},
+		{ErrNoSecret.Error(), ""}, {"the receiver", ""}, {page, ""},
+		{ErrSpecialAddress.Error(), notPublic},
 		{"connection refused", "the connection was refused"},
-		{"connection reset", "the connection was reset"},
-		{"broken pipe", "the connection was reset"},
+		{"connection reset", reset}, {"broken pipe", reset},
 		{"no such host", notPublic}, {"server misbehaving", notPublic}, {"lookup ", notPublic},
-		{"x509", "the receiver's TLS certificate is not valid for its name, has expired or is not trusted"},
-		{"tls:", "the TLS handshake failed"},
-		{"handshake", "the TLS handshake failed"},
+		{ErrIncomplete.Error(), lacking},
+		{"x509: certificate has expired", expired},
+		{"x509: certificate is valid for", otherName}, {"x509: certificate is not valid for any names", otherName},
+		{"x509: cannot validate certificate for", otherName}, {"x509: certificate relies on legacy", otherName},
+		{"x509: certificate signed by unknown authority", stranger},
+		{"x509", "the receiver's TLS certificate cannot be verified"},
+		{"handshake timeout", late},
+		{"protocol version", oldTLS}, {"certificate required", clientTLS}, {"bad certificate", clientTLS},
+		{"tls:", handshake}, {"handshake", handshake},
 		{"HTTP response to HTTPS", "the receiver answered http where https was expected"},
-		{"unreachable", "the receiver's network cannot be reached"},
-		{"no route", "the receiver's network cannot be reached"},
-		{"timeout", "no answer in time"},
-		{"deadline", "no answer in time"},
+		{"unreachable", nowhere}, {"no route", nowhere},
+		{"timeout", late}, {"deadline", late},
 		{"EOF", "the connection was closed before an answer"},
 		{"malformed HTTP", "the answer was not HTTP"},
 		{"server response headers", "the answer's headers are too large"},
@@ -55,16 +80,26 @@ func PublicError(text string) string {
 	return "the call failed"
 }
 
-// ProbableCause returns what is probably wrong with a receiver that answers a test call so; empty: the answer says it.
-func ProbableCause(status int) string {
+const page = "a web page answers in place of the receiver, such as a firewall's or one to sign in: let signed calls through"
+
+// Cause returns what is probably wrong with a receiver that answers so; empty: the answer says it. Who sends a page to
+// a program is not the receiver, and says nothing of the signature.
+func (a Answer) Cause() string {
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return "the receiver refuses the signature: check that it verifies with your signing secret"
-	case status == http.StatusNotFound:
-		return "the receiver has nothing at this path: a test call goes to the address itself, " +
-			"any other call to /api/material-requests/{id}/delivery-estimates below it"
-	case status/100 == 3:
+	case a.Status/100 == 3 && a.Location != "":
+		return fmt.Sprintf(Redirects, a.Location)
+	case a.Status/100 == 3:
 		return "the receiver redirects, and redirects are not followed: set the address that it redirects to"
+	case a.Page && (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden):
+		return page
+	case a.Status == http.StatusUnauthorized:
+		return "the receiver refuses the signature: check that it verifies with your signing secret"
+	case a.Status == http.StatusForbidden:
+		return "the receiver, or a firewall before it, refuses the call: check your signing secret, and that signed calls " +
+			"are let through"
+	case a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed:
+		return "the receiver takes no POST at this path: an address with {id} is called as it is written, " +
+			"any other one has /api/material-requests/{id}/delivery-estimates behind it"
 	default:
 		return ""
 	}

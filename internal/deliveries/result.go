@@ -17,9 +17,10 @@ type Result struct {
 	Begun
 	Began    time.Time
 	Took     time.Duration
-	Address  int64 // digest of that which was called; 0: the own endpoint's
+	Address  int64  // digest of the receiver's address; 0: the own endpoint's
+	URL      string // that was called, as it may be shown; empty: the own endpoint's
 	status   *int64
-	Err      string
+	Err      string // why there was no answer, or what is probably wrong with a receiver that answered
 	response []byte
 	Outcome  Outcome
 
@@ -43,8 +44,11 @@ func NewResult(j Begun, a Answer, outcome Outcome, began time.Time, took time.Du
 		status := int64(a.Status)
 		r.status = &status
 	}
-	if a.Err != nil {
+	switch {
+	case a.Err != nil:
 		r.Err = cleanText(a.Err.Error())
+	case j.Destination != OwnEndpoint:
+		r.Err = cleanText(a.Cause())
 	}
 	return r
 }
@@ -62,13 +66,16 @@ func cleanText(text string) string {
 
 // Reason returns in a few words why the attempt did not deliver.
 func (r Result) Reason() string {
-	if r.Err != "" {
-		return r.Err
-	}
-	if r.status != nil {
+	switch {
+	case r.status != nil && r.Err != "":
+		return fmt.Sprintf("status %d: %s", *r.status, r.Err)
+	case r.status != nil:
 		return fmt.Sprintf("status %d", *r.status)
+	case r.Err != "":
+		return r.Err
+	default:
+		return "no answer"
 	}
-	return "no answer"
 }
 
 // ByRequest orders results as transactions lock the requests that they belong to, so that two workers that write

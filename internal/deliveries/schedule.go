@@ -16,6 +16,8 @@ type Answer struct {
 	Status     int
 	RetryAfter string
 	Body       []byte
+	Location   string // where it redirects to, as it may be shown
+	Page       bool   // it is one for people to read
 	Err        error
 }
 

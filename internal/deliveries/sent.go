@@ -38,7 +38,7 @@ type SentAttempt struct {
 	StartedAt  time.Time `json:"started_at"`
 	DurationMS *int64    `json:"duration_ms"` // nil until it has ended
 	Status     *int      `json:"status"`
-	Error      *string   `json:"error"` // without any address of the operator's network
+	Error      *string   `json:"error"` // why it failed, without any address of the operator's network
 }
 
 // SentDetail is a delivery with what is sent and every attempt, the oldest first.
@@ -48,10 +48,11 @@ type SentDetail struct {
 	Attempts []AnsweredAttempt `json:"attempts"`
 }
 
-// AnsweredAttempt is an attempt with the first 1 KiB of its answer.
+// AnsweredAttempt is an attempt with where it went and the first 1 KiB of its answer.
 type AnsweredAttempt struct {
 	SentAttempt
-	Response string `json:"response"`
+	URL      *string `json:"url"` // without the values of a query; nil: it has not ended, or was interrupted
+	Response string  `json:"response"`
 }
 
 // SentFilter chooses deliveries to a supplier's receiver; a zero field chooses all. Since is inclusive, Until is not.

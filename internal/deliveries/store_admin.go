@@ -31,6 +31,7 @@ type deliveryRow struct {
 	LastStatus     *int
 	LastError      string
 	LastResponse   []byte
+	LastURL        *string
 
 	ResentAt     *int64
 	EndedBecause *string
@@ -169,11 +170,12 @@ type attemptRow struct {
 	Status     *int
 	Error      string
 	Response   []byte
+	URL        *string
 }
 
 func (r attemptRow) attempt() Attempt {
 	a := Attempt{
-		Number: r.Number, Time: time.UnixMicro(r.StartedAt).UTC(), Status: r.Status,
+		Number: r.Number, Time: time.UnixMicro(r.StartedAt).UTC(), URL: r.URL, Status: r.Status,
 		Response: strings.ToValidUTF8(string(r.Response), "\uFFFD"),
 	}
 	if r.Error != "" {
@@ -188,8 +190,8 @@ func (r attemptRow) attempt() Attempt {
 
 // whole reads a delivery with its last answer; nil when there is none of that id.
 func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
-	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+`, last_response FROM webhook_deliveries
-		WHERE id = $1`, []any{id}, func(r *deliveryRow) []any { return append(r.places(), &r.LastResponse) })
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+`, last_response, last_url FROM webhook_deliveries
+		WHERE id = $1`, []any{id}, func(r *deliveryRow) []any { return append(r.places(), &r.LastResponse, &r.LastURL) })
 	if err != nil {
 		return nil, fmt.Errorf("read webhook delivery: %w", err)
 	}
@@ -202,10 +204,10 @@ func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
 // attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first. An attempt
 // that began since is not among them: its number is greater than those of the row that was read.
 func (s *store) attemptsOf(ctx context.Context, d deliveryRow) ([]attemptRow, error) {
-	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response, url
 		FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 ORDER BY number`, []any{d.ID, d.Attempts},
 		func(r *attemptRow) []any {
-			return []any{&r.Number, &r.StartedAt, &r.DurationUs, &r.Status, &r.Error, &r.Response}
+			return []any{&r.Number, &r.StartedAt, &r.DurationUs, &r.Status, &r.Error, &r.Response, &r.URL}
 		})
 	if err != nil {
 		return nil, fmt.Errorf("read webhook attempts: %w", err)

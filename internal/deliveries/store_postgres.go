@@ -49,12 +49,13 @@ func (s *AttemptStore) claimOf(ctx context.Context, first string, suppliers, des
 			SELECT d.* FROM unnest($1::text[], $2::bigint[]) AS wanted(destination, n)`+first+`
 		), history AS (
 			INSERT INTO webhook_attempts (supplier_id, delivery_id, number, started_at, duration_us, status, error,
-				response)
-			SELECT supplier_id, id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
+				response, url)
+			SELECT supplier_id, id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response, last_url
 			FROM due WHERE attempts > 0 AND series < $5
 		), begun AS (
 			UPDATE webhook_deliveries SET attempts = attempts + 1, series = series + 1, worker = $4, updated_at = $3,
-				last_started_at = $3, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL
+				last_started_at = $3, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL,
+				last_url = NULL
 			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series < $5))`+of+`
 			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, false AS dead
 		), dead AS (
@@ -147,9 +148,9 @@ func (s *AttemptStore) finishPostgres(ctx context.Context, results []Result, now
 	n := len(results)
 	ids, errorTexts, outcomes, responses := make([]string, n), make([]string, n), make([]string, n), make([][]byte, n)
 	numbers, began, took, next := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-	statuses, workers, suppliers := make([]*int64, n), make([]int64, n), make([]string, n)
+	statuses, workers, suppliers, urls := make([]*int64, n), make([]int64, n), make([]string, n), make([]string, n)
 	for i, r := range results {
-		ids[i], suppliers[i], workers[i] = r.ID, r.Round.SupplierID, r.Worker
+		ids[i], suppliers[i], workers[i], urls[i] = r.ID, r.Round.SupplierID, r.Worker, r.URL
 		errorTexts[i], outcomes[i], responses[i] = r.Err, string(r.Outcome.Status), r.response
 		numbers[i], began[i], took[i], next[i], statuses[i] = r.Number, r.Began.UnixMicro(), r.Took.Microseconds(),
 			r.Outcome.Next.UnixMicro(), r.status
@@ -157,13 +158,13 @@ func (s *AttemptStore) finishPostgres(ctx context.Context, results []Result, now
 	return s.written(ctx, `
 			UPDATE webhook_deliveries d SET status = r.outcome, worker = NULL, next_attempt_at = r.next, updated_at = $9,
 				last_started_at = r.began, last_duration_us = r.took, last_status = r.status, last_error = r.error,
-				last_response = r.response
+				last_response = r.response, last_url = nullif(r.url, '')
 			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::text[],
-				$8::bigint[], $10::bigint[], $11::bigint[], $12::text[])
-				AS r(id, number, took, status, error, response, outcome, next, began, worker, supplier)
+				$8::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[])
+				AS r(id, number, took, status, error, response, outcome, next, began, worker, supplier, url)
 			WHERE d.id = r.id AND d.supplier_id = r.supplier AND d.attempts = r.number
 				AND d.worker IS NOT DISTINCT FROM r.worker`+s.DB.Of(suppliers, `d.supplier_id`, `$12`)+`
 			RETURNING d.id`,
 		ids, numbers, took, statuses, errorTexts, responses, outcomes, next, now.UnixMicro(), began, workers,
-		suppliers)
+		suppliers, urls)
 }

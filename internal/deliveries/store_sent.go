@@ -41,7 +41,8 @@ func (r deliveryRow) sent() Sent {
 
 // last returns the last attempt, which the delivery's row keeps until the next one begins (c).
 func (r deliveryRow) last() attemptRow {
-	return attemptRow{r.Attempts, *r.LastStartedAt, r.LastDurationUs, r.LastStatus, r.LastError, r.LastResponse}
+	return attemptRow{r.Attempts, *r.LastStartedAt, r.LastDurationUs, r.LastStatus, r.LastError, r.LastResponse,
+		r.LastURL}
 }
 
 // answered returns the attempt as its receiver's owner may see it.
@@ -56,7 +57,7 @@ func (r attemptRow) answered(underWay bool) AnsweredAttempt {
 		text := Interrupted
 		sent.Error = &text
 	}
-	return AnsweredAttempt{sent, a.Response}
+	return AnsweredAttempt{sent, a.URL, a.Response}
 }
 
 // sentDetail adds the event and all attempts, read by statements of their own after the row: an attempt that begins or

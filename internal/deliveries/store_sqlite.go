@@ -43,14 +43,15 @@ func (s *AttemptStore) beginSQLite(ctx context.Context, ids []string, now time.T
 	}
 	_, err = database.Exec(ctx, s.DB.SQL(ctx), `
 		INSERT INTO webhook_attempts (supplier_id, delivery_id, number, started_at, duration_us, status, error,
-			response)
-		SELECT supplier_id, id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response
+			response, url)
+		SELECT supplier_id, id, attempts, last_started_at, last_duration_us, last_status, last_error, last_response, last_url
 		FROM webhook_deliveries WHERE `+s.DB.AnyOf("id", 1)+` AND attempts > 0 AND series < $2`, chosen, attempts)
 	if err != nil {
 		return nil, err
 	}
 	begun, err := s.updateClaimed(ctx, `attempts = attempts + 1, series = series + 1, worker = $4, updated_at = $2,
-		last_started_at = $2, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL
+		last_started_at = $2, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL,
+		last_url = NULL
 		WHERE series < $3`, chosen, now.UnixMicro(), attempts, worker)
 	return append(dead, begun...), err
 }
@@ -102,10 +103,11 @@ func (s *AttemptStore) finishSQLite(ctx context.Context, results []Result, now t
 	written := make(map[string]bool, len(results))
 	for _, r := range results {
 		one, err := s.written(ctx, `UPDATE webhook_deliveries SET status = $1, worker = NULL, next_attempt_at = $2,
-				updated_at = $3, last_started_at = $4, last_duration_us = $5, last_status = $6, last_error = $7, last_response = $8
+				updated_at = $3, last_started_at = $4, last_duration_us = $5, last_status = $6, last_error = $7, last_response = $8,
+				last_url = nullif($12, '')
 			WHERE id = $9 AND attempts = $10 AND worker = $11 RETURNING id`,
 			string(r.Outcome.Status), r.Outcome.Next.UnixMicro(), now.UnixMicro(), r.Began.UnixMicro(), r.Took.Microseconds(),
-			r.status, r.Err, r.response, r.ID, r.Number, r.Worker)
+			r.status, r.Err, r.response, r.ID, r.Number, r.Worker, r.URL)
 		if err != nil {
 			return nil, err
 		}

@@ -52,6 +52,6 @@ func New(deps Deps) (*Service, error) {
 func functions() map[string]any {
 	return map[string]any{
 		"raw":    func(m json.RawMessage) []byte { return m },
-		"within": within,
+		"phrase": phraseOf,
 	}
 }

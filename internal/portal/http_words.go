@@ -8,12 +8,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// why returns what an attempt failed by, in the reader's language.
+// why returns why an attempt failed, or an address is refused, in the reader's language.
 func (s *Service) why(c *gin.Context, reason string) string {
-	if waited := within(reason); waited != "" {
-		return s.site.Text(c, "no answer within %s", waited)
+	p := phraseOf(reason)
+	if p.In != "" {
+		return p.Before + s.site.Text(c, p.Text, p.In)
 	}
-	return s.site.Text(c, reason)
+	return p.Before + s.site.Text(c, p.Text)
 }
 
 // explain returns an error for the reader, with what to do about it.
@@ -36,7 +37,7 @@ func (s *Service) explain(c *gin.Context, err error) string {
 func (s *Service) sentences(c *gin.Context, e *errs.Error) string {
 	sentences := []string{s.site.Text(c, e.Detail)}
 	for _, v := range e.Violations {
-		sentences = append(sentences, s.site.Text(c, field(v))+" "+s.site.Text(c, v.Detail)+".")
+		sentences = append(sentences, s.site.Text(c, field(v))+" "+s.why(c, v.Detail)+".")
 	}
 	return strings.Join(sentences, " ")
 }

@@ -1,10 +1,11 @@
 package portal
 
 import (
-	"fmt"
 	"strings"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 // field returns what the page calls the place of a violation.
@@ -27,14 +28,20 @@ func field(v errs.Violation) string {
 	}
 }
 
-// within returns how long a call waited in vain; empty when it failed by something else.
-func within(reason any) string {
-	text, _ := strings.CutPrefix(asString(reason), "no answer within ")
-	if text == asString(reason) {
-		return ""
-	}
-	return text
-}
+// phrase is a reason in parts: Text is translated and has one place when In is not empty, Before is the same everywhere.
+type phrase struct{ Before, Text, In string }
 
-// asString returns the text of any type of state.
-func asString(v any) string { return fmt.Sprint(v) }
+// phraseOf returns why a call failed, in parts.
+func phraseOf(reason string) phrase {
+	p := phrase{Text: reason}
+	if status, rest, found := strings.Cut(reason, ": "); found && strings.HasPrefix(status, "status ") {
+		p.Before, p.Text = status+": ", rest
+	}
+	for _, form := range []string{deliveries.Unanswered, deliveries.Redirects, supplierauth.WholeCall} {
+		begin, end, _ := strings.Cut(form, "%s")
+		if in, found := strings.CutPrefix(p.Text, begin); found && strings.HasSuffix(in, end) {
+			p.Text, p.In = form, strings.TrimSuffix(in, end)
+		}
+	}
+	return p
+}

@@ -18,24 +18,28 @@ type Condition struct {
 	State        string     `json:"state"`     // failing, paused, active
 	PausedBy     string     `json:"paused_by"` // empty: it is not paused
 	Failures     int        `json:"consecutive_failures"`
-	FailingSince *time.Time `json:"failing_since"`
+	FailingSince *time.Time `json:"failing_since"` // the first of these failures
 	LastSuccess  *time.Time `json:"last_success_at"`
 	LastFailure  *time.Time `json:"last_failure_at"`
-	LastError    string     `json:"last_error"` // of the last failure, also when it has recovered since
+	LastError    string     `json:"last_error"` // of the last failure; empty unless it ails
 	Waiting      int64      `json:"waiting"`    // deliveries, up to the limit of who asks, which means that or more
 	Oldest       *time.Time `json:"oldest_waiting_at"`
 }
 
 // Condition returns the state without what waits.
 func (r ReceiverState) Condition() Condition {
-	return Condition{State: r.name(), PausedBy: r.PausedBy, Failures: r.Failures, FailingSince: r.FailingSince,
+	c := Condition{State: r.name(), PausedBy: r.PausedBy, Failures: r.Failures, FailingSince: r.FailingSince,
 		LastSuccess: r.LastSuccess, LastFailure: r.LastFailure, LastError: r.LastError}
+	if !c.Ails() {
+		c.LastError = ""
+	}
+	return c
 }
 
 // Gone reports whether the service paused the receiver because it answered 410; its other reason is that the receiver
-// failed for too long. No column says which: a receiver that failed for too long has been failing since a time.
+// failed for too long. No column says which: a receiver that failed for too long is failing.
 func (c Condition) Gone() bool {
-	return c.PausedBy == PausedByService && (c.LastError == gone || c.FailingSince == nil)
+	return c.PausedBy == PausedByService && (c.LastError == gone || c.Failures < dispatch.FailingAt)
 }
 
 // Ails reports whether the last error is of now: the last call failed, or the receiver was paused for what it answered.

@@ -34,7 +34,7 @@ type ReceiverState struct {
 	PausedBy     string // empty: it is not paused
 	PausedAt     *time.Time
 	Failures     int        // in a row
-	FailingSince *time.Time // nil unless five calls in a row failed
+	FailingSince *time.Time // the first of these failures
 	LastSuccess  *time.Time
 	LastFailure  *time.Time
 	LastError    string // of the last failure, also when it recovered since
@@ -103,6 +103,7 @@ type health struct {
 	address          int64 // that was called
 	failures         int   // since the last success; without one, since what is stored
 	success, failure time.Time
+	first            time.Time // of these failures
 	lastError        string
 }
 
@@ -133,9 +134,11 @@ func (d *Registry) Learn(ctx context.Context, r deliveries.Result, streak dispat
 	h := l.news[to]
 	h.address = r.Address
 	if ended := r.Began.Add(r.Took); r.Outcome.Status == deliveries.Delivered {
-		h.success, h.failures = ended, 0
+		h.success, h.failures, h.first = ended, 0, time.Time{}
 	} else {
-		h.failure, h.lastError = ended, r.Reason()
+		if h.failure, h.lastError = ended, r.Reason(); h.failures == 0 {
+			h.first = ended
+		}
 		h.failures++
 	}
 	l.news[to] = h
@@ -202,7 +205,7 @@ func (d *Registry) storeHealth(ctx context.Context) {
 func (l *healthLog) unstored(news map[string]health, end database.End) {
 	for id, old := range news {
 		if end == database.Unknown && old.success.IsZero() {
-			old.failures = 0
+			old.failures, old.first = 0, time.Time{}
 		}
 		l.again(id, old)
 	}
@@ -238,7 +241,9 @@ func (l *healthLog) again(supplierID string, old health) {
 func (h health) after(older health) health {
 	if h.success.IsZero() {
 		h.success = older.success
-		h.failures += older.failures
+		if h.failures += older.failures; older.failures > 0 {
+			h.first = older.first
+		}
 	}
 	if h.failure.IsZero() {
 		h.failure, h.lastError = older.failure, older.lastError

@@ -22,16 +22,18 @@ func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 				Deliveries: deliveries.NewKeeper(deliveries.KeeperDeps{DB: db, Now: time.Now}),
 				Announce:   func(bool, string) {}})
 		}
+		second := int64(0)
 		for _, step := range []struct {
-			calls   string // A and B: failures that the workers saw, a and b: successes
-			want    int
-			failing bool
+			calls string // A and B: failures that the workers saw, a and b: successes
+			want  int
+			since int // the second of the first of these failures, counted over all steps
 		}{
-			{"AABB", 4, false}, {"A", 5, true}, {"BB", 7, true}, {"b", 0, false}, {"AaBA", 2, false}, {"BBB", 5, true},
+			{"AABB", 4, 1}, {"A", 5, 1}, {"BB", 7, 1}, {"b", 0, 0}, {"AaBA", 2, 12}, {"BBB", 5, 12}, // stored first
 		} {
-			for i, call := range step.calls {
+			for _, call := range step.calls {
+				second++
 				w, r := workers[(call|0x20)-'a'],
-					deliveries.Result{Begun: deliveries.Begun{Destination: "acme"}, Began: time.Unix(int64(1000+i), 0), Err: "refused"}
+					deliveries.Result{Begun: deliveries.Begun{Destination: "acme"}, Began: time.Unix(second, 0), Err: "refused"}
 				if r.Outcome.Status = deliveries.Pending; call >= 'a' {
 					r.Outcome.Status = deliveries.Delivered
 				}
@@ -41,12 +43,20 @@ func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 				w.storeHealth(t.Context())
 			}
 			state, err := workers[0].ReceiverState(t.Context(), "acme")
-			if err != nil || state.Failures != step.want || state.Failing() != step.failing ||
-				(state.FailingSince != nil) != step.failing {
-				t.Errorf("after %s: %+v, %v; want %d failures", step.calls, state, err, step.want)
+			if err != nil || state.Failures != step.want || state.Failing() != (step.want >= dispatch.FailingAt) ||
+				!timeOf(state.FailingSince).Equal(time.Unix(int64(step.since), 0)) {
+				t.Errorf("after %s: %+v, %v; want %d failures since %d", step.calls, state, err, step.want, step.since)
 			}
 		}
 	})
+}
+
+// timeOf is the beginning of time for nil.
+func timeOf(at *time.Time) time.Time {
+	if at == nil {
+		return time.Unix(0, 0)
+	}
+	return *at
 }
 
 func TestFailures_count_once_when_the_COMMIT_that_stores_them_gets_no_answer(t *testing.T) {

@@ -38,9 +38,8 @@ type Accounts interface {
 
 // TestCaller makes a test call.
 type TestCaller interface {
-	// TestCall makes one signed call to the receiver's address itself, within the time of an attempt. status is 0
-	// where there was no answer.
-	TestCall(ctx context.Context, supplierID, id string, to Receiver, event []byte) (status int, answer []byte, err error)
+	// TestCall makes one signed call to where the deliveries of request 0 would go, within the time of an attempt.
+	TestCall(ctx context.Context, supplierID, id string, to Receiver, event []byte) deliveries.Answer
 }
 
 // SelfServiceDeps is what a SelfService is built from.

@@ -61,7 +61,8 @@ func (s *healthStore) moved(ctx context.Context, supplierID, url string, now tim
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_receivers AS r (supplier_id, shard, address, updated_at)
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT (supplier_id) DO UPDATE SET address = excluded.address, updated_at = excluded.updated_at,
-			consecutive_failures = 0, failing_since = NULL, last_success_at = NULL, last_failure_at = NULL, last_error = '',
+			consecutive_failures = 0, failing_since = NULL, first_failure_at = NULL, last_success_at = NULL,
+			last_failure_at = NULL, last_error = '',
 			paused_at = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) = '' THEN NULL ELSE r.paused_at END,
 			paused_by = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) = '' THEN '' ELSE r.paused_by END`,
 		supplierID, round.ShardOf(supplierID), AddressOf(url), now.UnixMicro(), url)

@@ -27,17 +27,20 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 	n := len(suppliers)
 	shards, failures := make([]int64, n), make([]int64, n)
 	successes, failed, errorTexts := make([]*int64, n), make([]*int64, n), make([]string, n)
-	addresses := make([]int64, n)
+	addresses, firsts := make([]int64, n), make([]*int64, n)
 	for i, id := range suppliers {
 		h := news[id]
 		shards[i], failures[i], errorTexts[i] = int64(round.ShardOf(id)), int64(h.failures), h.lastError
 		successes[i], failed[i], addresses[i] = microsOrNull(h.success), microsOrNull(h.failure), h.address
+		firsts[i] = microsOrNull(h.first)
 	}
 	const added = `CASE WHEN excluded.last_success_at IS NULL THEN r.consecutive_failures ELSE 0 END
 		+ excluded.consecutive_failures`
 	end := ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = ` + added + `,
 			failing_since = CASE WHEN ` + added + ` >= 5
 				THEN coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.failing_since END, excluded.last_failure_at) END,
+			first_failure_at = coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.first_failure_at END,
+				excluded.first_failure_at),
 			catch_up_to = CASE WHEN r.failing_since IS NOT NULL AND excluded.last_success_at IS NOT NULL
 				THEN 0 ELSE r.catch_up_to END,
 			last_success_at = coalesce(excluded.last_success_at, r.last_success_at),
@@ -51,17 +54,18 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 	}
 	failing = map[string]bool{}
 	err = s.EachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since,
-			last_success_at, last_failure_at, last_error, updated_at, address) `,
-		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint, a
-			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $8::bigint[])
-				AS d(i, h, f, ok, fa, e, a) ORDER BY i`,
-		`VALUES ($1, $2, $3, CASE WHEN $3 >= 5 THEN $5 END, $4, $5, $6, $7, $8)`, end,
+			last_success_at, last_failure_at, last_error, updated_at, address, first_failure_at) `,
+		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint, a, ff
+			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $8::bigint[],
+				$9::bigint[]) AS d(i, h, f, ok, fa, e, a, ff) ORDER BY i`,
+		`VALUES ($1, $2, $3, CASE WHEN $3 >= 5 THEN $5 END, $4, $5, $6, $7, $8, $9)`, end,
 		func(i int) []any {
 			return []any{suppliers[i], shards[i], failures[i], successes[i], failed[i], errorTexts[i], now.UnixMicro(),
-				addresses[i]}
+				addresses[i], firsts[i]}
 		},
 		func() []any {
-			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro(), addresses}
+			return []any{suppliers, shards, failures, successes, failed, errorTexts, now.UnixMicro(), addresses,
+				firsts}
 		},
 		func(statement string, args []any) error {
 			turns, err := database.Query(ctx, s.DB.SQL(ctx), statement, args,
@@ -191,7 +195,7 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 		supplierID                                string
 		pausedAt, failingSince, success, lastFail *int64
 	}
-	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT supplier_id, consecutive_failures, failing_since,
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT supplier_id, consecutive_failures, first_failure_at,
 			last_success_at, last_failure_at, last_error, paused_by, paused_at
 		FROM webhook_receivers WHERE `+condition, args, func(r *row) []any {
 		return []any{&r.supplierID, &r.Failures, &r.failingSince, &r.success, &r.lastFail, &r.LastError, &r.PausedBy,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -23,13 +24,14 @@ const (
 // TestResult is what a test call came to.
 type TestResult struct {
 	ID         string  `json:"id"`
+	URL        string  `json:"url"` // that was called, without the values of a query
 	Status     *int    `json:"status"`
 	Error      *string `json:"error"` // why there was no answer, or what is probably wrong where the answer shows it
 	DurationMS int64   `json:"duration_ms"`
 	Response   string  `json:"response"`
 }
 
-// Test makes one signed call to the receiver's address itself, now. It is not retried, not stored and not counted as a
+// Test makes one signed call to where deliveries go, now, for request 0. It is not retried, not stored and not counted as a
 // failure, and a pause does not stop it. Errors: errs.Conflict without a receiver, errs.Exhausted.
 func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, error) {
 	receiver, err := s.mustHaveReceiver(ctx, supplierID)
@@ -47,18 +49,19 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 	if err != nil {
 		return TestResult{}, fmt.Errorf("encode test event: %w", err)
 	}
-	result := TestResult{ID: "msg_test_" + strings.ToLower(rand.Text())}
+	result := TestResult{ID: "msg_test_" + strings.ToLower(rand.Text()),
+		URL: caller.ShownURL(caller.CallURL(receiver.URL, 0))}
 	begun := time.Now()
-	status, answer, failed := s.deps.Calls.TestCall(ctx, supplierID, result.ID, receiver, body)
+	answer := s.deps.Calls.TestCall(ctx, supplierID, result.ID, receiver, body)
 	result.DurationMS = time.Since(begun).Milliseconds()
-	result.Response = strings.ToValidUTF8(string(answer), "\uFFFD")
-	if failed != nil {
-		text := deliveries.PublicError(failed.Error())
+	result.Response = strings.ToValidUTF8(string(answer.Body), "\uFFFD")
+	if answer.Err != nil {
+		text := deliveries.PublicError(answer.Err.Error())
 		result.Error = &text
 		return result, nil
 	}
-	result.Status = &status
-	if cause := deliveries.ProbableCause(status); cause != "" {
+	result.Status = &answer.Status
+	if cause := answer.Cause(); cause != "" {
 		result.Error = &cause
 	}
 	return result, nil
@@ -68,12 +71,13 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 func testEvent(supplierID string, at time.Time) any {
 	type data struct {
 		SupplierID string `json:"supplier_id"`
+		RequestID  int64  `json:"request_id"`
 	}
 	return struct {
 		Type      string    `json:"type"`
 		Timestamp time.Time `json:"timestamp"`
 		Data      data      `json:"data"`
-	}{webhook.TypeTest, at.UTC().Truncate(time.Second), data{supplierID}}
+	}{webhook.TypeTest, at.UTC().Truncate(time.Second), data{SupplierID: supplierID}}
 }
 
 // allowTest counts a test call over all replicas. Errors: errs.Exhausted with the time to wait. It is committed before

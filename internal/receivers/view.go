@@ -2,6 +2,7 @@ package receivers
 
 import (
 	"context"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
@@ -18,6 +19,24 @@ func (r ReceiverState) name() string {
 		return "active"
 	}
 }
+
+// seen returns a state as people see it: a receiver is active only when the last call to it succeeded.
+func seen(state string, failures int64, success *time.Time) string {
+	switch {
+	case state == "active" && failures > 0:
+		return "last call failed"
+	case state == "active" && success == nil:
+		return "not called yet"
+	default:
+		return state
+	}
+}
+
+// Seen returns the state as the supplier's pages show it.
+func (v ReceiverView) Seen() string { return seen(v.State, v.ConsecutiveFailures, v.LastSuccessAt) }
+
+// Seen returns the state as the operator's pages show it.
+func (c Condition) Seen() string { return seen(c.State, int64(c.Failures), c.LastSuccess) }
 
 // show fills in what does not depend on the address. The last error is shown without the operator's addresses.
 func (r ReceiverState) show(view *ReceiverView) {

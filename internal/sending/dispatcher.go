@@ -285,7 +285,7 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	r.Ended, r.Measured = now, time.Now()
 	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
 	if j.Destination != deliveries.OwnEndpoint {
-		r.Address = receivers.AddressOf(j.target.URL)
+		r.Address, r.URL = receivers.AddressOf(j.target.URL), caller.ShownURL(j.address())
 		d.Learn(ctx, r, streak)
 	}
 	if outcome.Status == deliveries.Pending {

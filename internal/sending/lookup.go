@@ -3,8 +3,6 @@ package sending
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,12 +13,6 @@ const (
 	receiverAge  = 2 * time.Second // how long a change of a receiver may go unnoticed
 	receiversMax = 16_384          // entries kept before outdated ones are dropped
 )
-
-// callURL returns the address of a request's call below a receiver's URL.
-func callURL(base string, requestID int64) string {
-	return strings.TrimRight(base, "/") + "/api/material-requests/" + strconv.FormatInt(requestID, 10) +
-		"/delivery-estimates"
-}
 
 // lookup remembers receivers for a moment, so that a busy dispatcher does not ask for them at every turn. Its memory
 // only says which of them are worth a slot. Add and the claim read addresses and secrets as they are now, so no call

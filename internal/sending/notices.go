@@ -21,12 +21,10 @@ const operatorEvents = "operator"
 // for it; notices are kept and tried again by package notify.
 
 // TestCall implements receivers.TestCaller.
-func (d *Dispatcher) TestCall(ctx context.Context, supplierID, id string, to receivers.Receiver, event []byte) (
-	status int, answer []byte, err error) {
-	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID,
+func (d *Dispatcher) TestCall(ctx context.Context, supplierID, id string, to receivers.Receiver, event []byte) deliveries.Answer {
+	return d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID,
 		Round:   round.Round{SupplierID: supplierID},
-		TraceID: logctx.RequestID(ctx), Body: event}, target: to, test: true}, d.deps.Now())
-	return a.Status, a.Body, a.Err
+		TraceID: logctx.RequestID(ctx), Body: event}, target: to}, d.deps.Now())
 }
 
 // callOnce makes one call that no row keeps, within the time of an attempt.
@@ -42,7 +40,7 @@ func (d *Dispatcher) SendToOperator(ctx context.Context, to receivers.Receiver, 
 	attempt int64) (outcome deliveries.Outcome, reason string) {
 	at := d.deps.Now()
 	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id, Body: body},
-		target: to, test: true}, at)
+		target: to}, at)
 	if err := a.Failure(); err != nil {
 		reason = err.Error()
 	}

@@ -1,13 +1,17 @@
 package sending
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +42,6 @@ type job struct {
 	deliveries.Begun
 	target receivers.Receiver
 	looked time.Time // since when a pause may have come that this worker did not see; monotonic
-	test   bool      // a call that no row keeps
 }
 
 // sender makes one HTTP call for one attempt. It never retries by itself: every call is an attempt on record. It has a
@@ -151,7 +154,12 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) deliveries.Answe
 		return deliveries.Answer{Err: s.explain(ctx, err)}
 	}
 	defer response.Body.Close()
-	a := deliveries.Answer{Status: response.StatusCode, RetryAfter: response.Header.Get("Retry-After")}
+	a := deliveries.Answer{Status: response.StatusCode, RetryAfter: response.Header.Get("Retry-After"),
+		Page: strings.Contains(response.Header.Get("Content-Type"), "html")}
+	if to, err := response.Location(); err == nil {
+		to.User, to.Fragment = nil, ""
+		a.Location = caller.ShownURL(to.String())
+	}
 	if response.ContentLength == 0 {
 		return a
 	}
@@ -161,12 +169,12 @@ func (s *sender) send(ctx context.Context, j job, at time.Time) deliveries.Answe
 	return a
 }
 
-// address returns where the call goes: a test call and an operator's event to the receiver's address itself.
+// address returns where the call goes: an operator's event to the address itself.
 func (j job) address() string {
-	if j.test {
+	if j.Destination == operatorEvents {
 		return j.target.URL
 	}
-	return callURL(j.target.URL, j.Round.RequestID)
+	return caller.CallURL(j.target.URL, j.Round.RequestID)
 }
 
 // shownAddress returns where the call goes, as a trace shows it. Of a supplier's address only the host is shown: its
@@ -178,8 +186,13 @@ func (j job) shownAddress() *url.URL {
 	}
 	path := at.Path
 	if at, err := url.Parse(j.target.URL); err == nil && j.Destination != deliveries.OwnEndpoint {
-		if hidden := strings.TrimRight(at.Path, "/"); hidden != "" {
-			path = "/REDACTED" + strings.TrimPrefix(path, hidden)
+		hidden := strings.TrimRight(at.Path, "/")
+		below, known := strings.CutPrefix(path, hidden)
+		switch {
+		case !known:
+			path = "/REDACTED"
+		case hidden != "":
+			path = "/REDACTED" + below
 		}
 	}
 	return &url.URL{Scheme: at.Scheme, Host: at.Host, Path: path}
@@ -192,10 +205,19 @@ func (s *sender) explain(ctx context.Context, err error) error {
 		return cause
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("no answer within %s", s.timeout)
+		return fmt.Errorf(deliveries.Unanswered, s.timeout)
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
+		err = u.Err
+	}
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	if v, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && unknown && alone(v.UnverifiedCertificates) {
+		return fmt.Errorf("%w: %w", deliveries.ErrIncomplete, err)
 	}
 	return err
+}
+
+// alone reports whether the issuer of the first certificate is not among them, itself included.
+func alone(sent []*x509.Certificate) bool {
+	return !slices.ContainsFunc(sent, func(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, sent[0].RawIssuer) })
 }

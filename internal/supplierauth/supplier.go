@@ -51,7 +51,7 @@ func DefaultScopes() []string {
 type Supplier struct {
 	ID         string // sup_ and 16 lower-case letters and digits
 	Name       string
-	WebhookURL string // base address of its own receiver, without a trailing slash; empty: it has none
+	WebhookURL string // of its own receiver, as caller.CallURL takes it; empty: it has none
 	AccessTTL  time.Duration
 	RefreshTTL time.Duration
 	Scopes     []string
@@ -81,22 +81,8 @@ func (s Supplier) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// ShownURL returns the address of its receiver without the values of a query, which may be keys.
-func (s Supplier) ShownURL() string {
-	before, query, found := strings.Cut(s.WebhookURL, "?")
-	if !found {
-		return s.WebhookURL
-	}
-	parts := strings.Split(query, "&")
-	for i, part := range parts {
-		if name, _, given := strings.Cut(part, "="); given {
-			parts[i] = name + "=…"
-		} else {
-			parts[i] = "…"
-		}
-	}
-	return before + "?" + strings.Join(parts, "&")
-}
+// ShownURL returns the address of its receiver as others than itself may see it.
+func (s Supplier) ShownURL() string { return caller.ShownURL(s.WebhookURL) }
 
 // SupplierPatch changes the fields that are not nil.
 type SupplierPatch struct {
@@ -201,8 +187,8 @@ func webhookURLFault(text string, allowPrivate bool) string {
 		return "must start with http:// or https://"
 	case u.User != nil:
 		return "must not hold a user or password"
-	case strings.ContainsAny(text, "?#"):
-		return "must not have a query or fragment"
+	case strings.Contains(text, "#"):
+		return "must not have a fragment"
 	case u.Hostname() == "":
 		return "must name a host"
 	case asciiHost(u) == "":
@@ -212,17 +198,47 @@ func webhookURLFault(text string, allowPrivate bool) string {
 	case !allowPrivate && literalPrivate((&url.URL{Host: asciiHost(u)}).Hostname()):
 		return "must not be a loopback, private or other special address" + unlessAllowed
 	default:
-		return ""
+		return callFault(text)
 	}
 }
 
-// storedURL returns a valid address without a trailing slash, in ASCII: a URI is (RFC 3986), whatever browsers show.
-func storedURL(text string) string {
-	if u, err := url.Parse(text); err == nil && u.Host != "" {
-		u.Host = asciiHost(u)
-		text = u.String()
+// WholeCall says that an address is one of a call, and which was meant.
+const WholeCall = "must not end in /delivery-estimates, which each call has behind it: set %s"
+
+// callFault refuses an address whose calls would not go where they were meant to.
+func callFault(text string) string {
+	switch {
+	case strings.Contains(text, caller.RequestPlace):
+		return ""
+	case strings.Contains(text, "?"):
+		return "must have {id} where a request's id belongs when it has a query, such as ?request={id}: " +
+			"it is called exactly as it is written then"
 	}
-	return strings.TrimRight(text, "/")
+	above, ends := strings.CutSuffix(strings.TrimRight(text, "/"), "/delivery-estimates")
+	if !ends {
+		return ""
+	}
+	meant := text + "?request=" + caller.RequestPlace
+	if parts := strings.Split(above, "/"); len(parts) > 5 && slices.Equal(parts[len(parts)-3:len(parts)-1],
+		[]string{"api", "material-requests"}) {
+		meant = strings.Join(parts[:len(parts)-3], "/")
+	}
+	return fmt.Sprintf(WholeCall, meant)
+}
+
+// storedURL returns a valid address with a host in ASCII: a URI is (RFC 3986), whatever browsers show. One that is called
+// as it is written is not changed but for that; any other one has no trailing slash.
+func storedURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return text
+	}
+	u.Host = asciiHost(u)
+	if !strings.Contains(text, caller.RequestPlace) {
+		return strings.TrimRight(u.String(), "/")
+	}
+	scheme, rest, _ := strings.Cut(text, "://")
+	return scheme + "://" + u.Host + rest[strings.IndexAny(rest, "/?"):]
 }
 
 // asciiHost returns the host, with its port, as it is called: an international name as net/http encodes it (RFC 5891),

@@ -13,7 +13,7 @@ func stateWord(state any) string {
 		return "All"
 	case "enqueued", "estimated", "selected", // requests
 		"pending", "delivered", "dead", "failed", "undelivered", // deliveries; failed: requests too
-		"active", "failing", "paused": // receivers
+		"active", "failing", "paused", "not called yet", "last call failed": // receivers
 		return strings.ToUpper(text[:1]) + text[1:]
 	case "none": // of a receiver
 		return "Not set"
@@ -35,7 +35,7 @@ func kindOf(state any) string {
 		return "busy"
 	case "dead", "failed", "failing":
 		return "bad"
-	case "paused":
+	case "paused", "last call failed":
 		return "warn"
 	default:
 		return "calm"

@@ -45,6 +45,7 @@ type Attempt struct {
 	DurationMS *int64    `json:"duration_ms"` // nil until it has ended
 	Status     int       `json:"status"`      // of the receiver's answer, 0 without one
 	Error      string    `json:"error"`
+	URL        string    `json:"url"`      // that was called, without a query's values; empty in a Delivery's LastAttempt
 	Response   string    `json:"response"` // the first 1 KiB of the answer; empty in a Delivery's LastAttempt
 }
 

@@ -44,6 +44,7 @@ type ReceiverSecret struct {
 // TestCall is the outcome of a test call.
 type TestCall struct {
 	ID         string `json:"id"`     // its webhook-id
+	URL        string `json:"url"`    // that was called, without a query's values
 	Status     int    `json:"status"` // of the receiver's answer, 0 without one
 	Error      string `json:"error"`
 	DurationMS int64  `json:"duration_ms"`
@@ -69,7 +70,8 @@ func (c *Client) Receiver(ctx context.Context) (Receiver, error) {
 	return fetch[Receiver](ctx, c, call{method: http.MethodGet, path: receiverPath, safe: true})
 }
 
-// SetReceiver makes url the place of the supplier's webhook calls. A pause stays.
+// SetReceiver makes url the place of the supplier's webhook calls: they go below it, or to itself with the request's id
+// for each {id} in it. A pause stays.
 func (c *Client) SetReceiver(ctx context.Context, url string) (Receiver, error) {
 	body := struct {
 		URL string `json:"url"`
@@ -92,7 +94,7 @@ func (c *Client) ResumeReceiver(ctx context.Context) (Receiver, error) {
 	return fetch[Receiver](ctx, c, call{method: http.MethodPost, path: receiverPath + "/resume", safe: true})
 }
 
-// TestReceiver makes the service send one signed test call to the receiver now. A receiver that does not answer is not
+// TestReceiver makes the service send one signed test call now, to where deliveries go. A receiver that does not answer is not
 // an error: TestCall says what came of it.
 func (c *Client) TestReceiver(ctx context.Context) (TestCall, error) {
 	return fetch[TestCall](ctx, c, call{method: http.MethodPost, path: receiverPath + "/test"})

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -35,6 +36,7 @@ type attempt struct {
 	StartedAt time.Time
 	Status    int
 	Error     string
+	URL       string
 	Response  string
 	duration  int64
 }
@@ -64,11 +66,19 @@ func (s *Server) sendPending(ctx context.Context) {
 	for _, d := range s.deliveries {
 		if d.Status == "pending" && !d.inFlight {
 			d.inFlight = true
-			address := s.receiver.url + "/api/material-requests/" + strconv.FormatInt(d.RequestID, 10) + "/delivery-estimates"
-			secrets := s.live()
+			address, secrets := callURL(s.receiver.url, d.RequestID), s.live()
 			s.inBackground(ctx, func(ctx context.Context) { s.settle(d, post(ctx, address, d.ID, d.event, secrets)) })
 		}
 	}
+}
+
+// callURL returns where the call of a request goes.
+func callURL(address string, requestID int64) string {
+	id := strconv.FormatInt(requestID, 10)
+	if strings.Contains(address, "{id}") {
+		return strings.ReplaceAll(address, "{id}", id)
+	}
+	return address + "/api/material-requests/" + id + "/delivery-estimates"
 }
 
 // settle records the attempt and what it means for delivery and receiver.
@@ -114,7 +124,7 @@ func (a attempt) body(whole bool) map[string]any {
 	m := map[string]any{"number": a.Number, "started_at": a.StartedAt, "duration_ms": a.duration,
 		"status": orNull(a.Status), "error": orNull(a.Error)}
 	if whole {
-		m["response"] = a.Response
+		m["response"], m["url"] = a.Response, a.URL
 	}
 	return m
 }

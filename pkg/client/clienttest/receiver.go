@@ -102,7 +102,9 @@ func (s selfService) putReceiver(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
-	s.receiver.url = strings.TrimSuffix(body.URL, "/")
+	if s.receiver.url = body.URL; !strings.Contains(body.URL, "{id}") {
+		s.receiver.url = strings.TrimSuffix(body.URL, "/")
+	}
 	s.sendPending(r.Context())
 	return s.receiverBody()
 }
@@ -111,7 +113,8 @@ func (s selfService) putReceiver(r *http.Request) answer {
 func isReceiver(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
-		strings.ContainsAny(address, "?#") || strings.HasSuffix(u.Host, ":") {
+		strings.Contains(address, "#") || strings.HasSuffix(u.Host, ":") ||
+		!strings.Contains(address, "{id}") && (u.RawQuery != "" || strings.HasSuffix(address, "/delivery-estimates")) {
 		return false
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
@@ -170,7 +173,7 @@ func (s selfService) rotateSecret(r *http.Request) answer {
 }
 
 func (s selfService) testReceiver(r *http.Request) answer {
-	address, secrets := s.receiver.url, s.live()
+	address, secrets := callURL(s.receiver.url, 0), s.live()
 	recent := s.receiver.tests[:0]
 	for _, at := range s.receiver.tests {
 		if time.Since(at) < time.Minute {
@@ -179,7 +182,7 @@ func (s selfService) testReceiver(r *http.Request) answer {
 	}
 	s.receiver.tests = recent
 	switch {
-	case address == "":
+	case s.receiver.url == "":
 		return noReceiver()
 	case len(recent) >= testsAMinute:
 		a := refuse(http.StatusTooManyRequests, "At most 10 test calls a minute.")
@@ -189,11 +192,11 @@ func (s selfService) testReceiver(r *http.Request) answer {
 	s.receiver.tests = append(s.receiver.tests, time.Now())
 	id := newID()
 	body, _ := json.Marshal(map[string]any{"type": webhook.TypeTest, "timestamp": time.Now().UTC(),
-		"data": map[string]string{"supplier_id": s.SupplierID}})
+		"data": map[string]any{"supplier_id": s.SupplierID, "request_id": 0}})
 	s.mu.Unlock()
 	a := post(r.Context(), address, id, body, secrets)
 	s.mu.Lock()
-	return ok(map[string]any{"id": id, "status": orNull(a.Status), "error": orNull(a.Error), "duration_ms": a.duration,
+	return ok(map[string]any{"id": id, "url": a.URL, "status": orNull(a.Status), "error": orNull(a.Error), "duration_ms": a.duration,
 		"response": a.Response})
 }
 
@@ -220,6 +223,7 @@ func (s selfService) portalSession(r *http.Request) answer {
 // post makes one signed call.
 func post(ctx context.Context, address, id string, body []byte, secrets []webhook.Secret) attempt {
 	a := attempt{StartedAt: time.Now().UTC()}
+	a.URL, _, _ = strings.Cut(address, "?")
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(string(body)))
 	if err != nil {
 		a.Error = err.Error()

@@ -240,6 +240,7 @@ CREATE TABLE webhook_deliveries (
     status               text NOT NULL,                -- pending, delivered, dead, failed
     last_error           text NOT NULL DEFAULT '',
     last_response        bytea,                        -- the answer's first 1 KiB
+    last_url             text,                         -- where it went, without the values of a query; null: to the own endpoint, or not ended
     ended_because        text,                         -- why retention made it dead; null: it did not
     PRIMARY KEY (id) WITH (fillfactor = 45)
 ) PARTITION BY RANGE (id);
@@ -264,6 +265,7 @@ CREATE TABLE webhook_attempts (
     supplier_id          text NOT NULL,                -- as the event's
     error                text NOT NULL DEFAULT '',
     response             bytea,                        -- the answer's first 1 KiB
+    url                  text,                         -- as the delivery's last_url
     PRIMARY KEY (delivery_id, number)
 ) PARTITION BY RANGE (delivery_id);
 
@@ -291,7 +293,8 @@ CREATE TABLE webhook_receivers (
     catch_up_round       bigint NOT NULL DEFAULT 0,    -- that one's round
     address              bigint NOT NULL DEFAULT 0,    -- digest of its address since that changed the last time; 0: it never did
     consecutive_failures bigint NOT NULL DEFAULT 0,
-    failing_since        bigint,                       -- null unless five calls in a row failed
+    failing_since        bigint,                       -- null unless five calls in a row failed; later after a resume
+    first_failure_at     bigint,                       -- of the failures in a row
     last_success_at      bigint,
     last_failure_at      bigint,
     last_error           text NOT NULL DEFAULT '',

@@ -234,6 +234,7 @@ CREATE TABLE webhook_deliveries (
     status               text NOT NULL,                -- pending, delivered, dead, failed
     last_error           text NOT NULL DEFAULT '',
     last_response        blob,                         -- the answer's first 1 KiB
+    last_url             text,                         -- where it went, without the values of a query; null: to the own endpoint, or not ended
     ended_because        text,                         -- why retention made it dead; null: it did not
     PRIMARY KEY (id)
 );
@@ -258,6 +259,7 @@ CREATE TABLE webhook_attempts (
     supplier_id          text NOT NULL,                -- as the event's
     error                text NOT NULL DEFAULT '',
     response             blob,                         -- the answer's first 1 KiB
+    url                  text,                         -- as the delivery's last_url
     PRIMARY KEY (delivery_id, number)
 );
 
@@ -273,7 +275,8 @@ CREATE TABLE webhook_receivers (
     catch_up_round       integer NOT NULL DEFAULT 0,   -- that one's round
     address              integer NOT NULL DEFAULT 0,   -- digest of its address since that changed the last time; 0: it never did
     consecutive_failures integer NOT NULL DEFAULT 0,
-    failing_since        integer,                      -- null unless five calls in a row failed
+    failing_since        integer,                      -- null unless five calls in a row failed; later after a resume
+    first_failure_at     integer,                      -- of the failures in a row
     last_success_at      integer,
     last_failure_at      integer,
     last_error           text NOT NULL DEFAULT '',
