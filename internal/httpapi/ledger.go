@@ -35,11 +35,11 @@ const (
 )
 
 // Ledger is the memory that callers make this process hold.
-type Ledger struct{ known, strangers *shares }
+type Ledger struct{ known, strangers *Shares }
 
 // NewLedger returns a ledger with so many bytes for callers that are known, and for strangers.
 func NewLedger(known, strangers int64) *Ledger {
-	return &Ledger{newShares(known), newShares(strangers)}
+	return &Ledger{NewShares(known), NewShares(strangers)}
 }
 
 // ample is what the accounts of an engine have that was given no ledger.
@@ -57,7 +57,7 @@ type held struct {
 	caller  string // "": not known
 	peeked  []byte // the body, when it was read for its signature
 	read    bool   // the whole body
-	account *shares
+	account *Shares
 	key     string
 	size    int64
 }
@@ -133,7 +133,7 @@ func (h *held) take(c *gin.Context, size int64) bool {
 	if h.giveBack(wanted); wanted == h.size {
 		return true
 	}
-	if !h.account.take(h.key, wanted-h.size) {
+	if !h.account.Take(h.key, wanted-h.size) {
 		return false
 	}
 	h.size = wanted
@@ -151,7 +151,7 @@ func (h *held) wanted(size int64) int64 {
 // giveBack releases all that is held beyond so many bytes.
 func (h *held) giveBack(size int64) {
 	if h.size > size {
-		h.account.release(h.key, h.size-size)
+		h.account.Release(h.key, h.size-size)
 		h.size = size
 	}
 }

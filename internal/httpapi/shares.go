@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// shares is memory in equal shares. A caller is granted what leaves at least as much free as it then holds: one alone
+// Shares is memory, or places, in equal shares. A caller is granted what leaves at least as much free as it then holds: one alone
 // may hold half, n of them an n+1-th each, so that a newcomer always finds a share, however greedy the others are.
-type shares struct {
+type Shares struct {
 	total int64
 
 	mu      sync.Mutex
@@ -23,19 +23,20 @@ type waiter struct {
 	granted chan struct{}
 }
 
-func newShares(total int64) *shares {
-	return &shares{total: total, free: total, held: map[string]int64{}}
+// NewShares returns shares of so much.
+func NewShares(total int64) *Shares {
+	return &Shares{total: total, free: total, held: map[string]int64{}}
 }
 
-// take reports whether the caller was granted so much at once.
-func (s *shares) take(caller string, weight int64) bool {
+// Take reports whether the caller was granted so much at once.
+func (s *Shares) Take(caller string, weight int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.grant(caller, weight)
 }
 
 // grant reports whether the caller's share had so much, which it then holds.
-func (s *shares) grant(caller string, weight int64) bool {
+func (s *Shares) grant(caller string, weight int64) bool {
 	if s.held[caller]+weight > s.free-weight {
 		return false
 	}
@@ -45,7 +46,7 @@ func (s *shares) grant(caller string, weight int64) bool {
 }
 
 // wait waits for the caller's turn: first come, first served among its own requests that wait.
-func (s *shares) wait(ctx context.Context, caller string, weight int64) error {
+func (s *Shares) wait(ctx context.Context, caller string, weight int64) error {
 	w := &waiter{caller: caller, weight: weight, granted: make(chan struct{})}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, w)
@@ -60,7 +61,7 @@ func (s *shares) wait(ctx context.Context, caller string, weight int64) error {
 }
 
 // leave ends a waiting; a grant of the same moment is kept.
-func (s *shares) leave(w *waiter, reason error) error {
+func (s *Shares) leave(w *waiter, reason error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.Index(s.waiting, w)
@@ -72,7 +73,8 @@ func (s *shares) leave(w *waiter, reason error) error {
 	return reason
 }
 
-func (s *shares) release(caller string, weight int64) {
+// Release gives back so much of what the caller holds.
+func (s *Shares) Release(caller string, weight int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free += weight
@@ -83,7 +85,7 @@ func (s *shares) release(caller string, weight int64) {
 }
 
 // serve grants to those who wait and fit.
-func (s *shares) serve() {
+func (s *Shares) serve() {
 	if len(s.waiting) == 0 {
 		return
 	}

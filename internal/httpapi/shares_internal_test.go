@@ -21,7 +21,7 @@ func TestShares_are_equal_and_a_newcomer_always_finds_one(t *testing.T) {
 	t.Parallel()
 	const total, body = 1200, 10
 	for greedy := 1; greedy <= 20; greedy++ {
-		s := newShares(total)
+		s := NewShares(total)
 		for held := true; held; {
 			held = false
 			for i := range greedy {
@@ -44,7 +44,7 @@ func TestShares_are_equal_and_a_newcomer_always_finds_one(t *testing.T) {
 
 func TestShares_who_waits_does_not_hold_up_others_and_is_served_in_turn(t *testing.T) {
 	t.Parallel()
-	s := newShares(8)
+	s := NewShares(8)
 	if err := s.wait(t.Context(), "greedy", 4); err != nil {
 		t.Fatal(err)
 	}
@@ -58,14 +58,14 @@ func TestShares_who_waits_does_not_hold_up_others_and_is_served_in_turn(t *testi
 				t.Error(err)
 				return
 			}
-			s.release("greedy", 2)
+			s.Release("greedy", 2)
 		})
 	}
 	if err := s.wait(patient(t), "other", 2); err != nil {
 		t.Fatalf("another caller waits behind the greedy one: %v", err)
 	}
-	s.release("other", 2)
-	s.release("greedy", 4)
+	s.Release("other", 2)
+	s.Release("greedy", 4)
 	served.Wait()
 	if s.free != 8 || len(s.held) != 0 || len(s.waiting) != 0 {
 		t.Errorf("afterwards %d are free, %v are held, %d wait", s.free, s.held, len(s.waiting))

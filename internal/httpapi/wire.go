@@ -23,7 +23,7 @@ func (l *Ledger) Listener(inner net.Listener) net.Listener {
 
 type listener struct {
 	net.Listener
-	account *shares
+	account *Shares
 }
 
 // Accept returns the next connection that there is memory for.
@@ -37,9 +37,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		if peer, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
 			caller = network(peer.Addr())
 		}
-		if l.account.take(caller, connectionBytes) {
+		if l.account.Take(caller, connectionBytes) {
 			return &wire{Conn: c, matched: notHere,
-				giveBack: sync.OnceFunc(func() { l.account.release(caller, connectionBytes) })}, nil
+				giveBack: sync.OnceFunc(func() { l.account.Release(caller, connectionBytes) })}, nil
 		}
 		_, _ = io.WriteString(c, busy) // its buffer is empty: this waits for nothing
 		_ = c.Close()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -29,9 +28,6 @@ type requestKey struct {
 func (k requestKey) compare(other requestKey) int {
 	return cmp.Or(cmp.Compare(k.SupplierID, other.SupplierID), cmp.Compare(k.ID, other.ID))
 }
-
-// supplier returns the supplier, by which a database that is spread divides batches.
-func (k requestKey) supplier() string { return k.SupplierID }
 
 // store is the tables of requests and rounds. Times are Unix microseconds.
 type store struct {
@@ -165,7 +161,7 @@ func (s *store) status(ctx context.Context, key requestKey) (status Status, err 
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
 // if any, are not on offer while fresh ones are made.
 func columns(bodyOf func(supplier, uid, number string) string, supplier string) string {
-	return `r.supplier_id, r.id, status, round, uid, trace_id, trace_parent, failure, created_at, updated_at,
+	return `r.supplier_id, r.id, status, round, r.uid, trace_id, trace_parent, failure, created_at, updated_at,
 		selected_estimate_id, selected_at, body, estimates, unavailable,
 		CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
 		bodyOf(supplier, `r.uid`, `r.received`) + ` END`
@@ -207,47 +203,14 @@ func (s *store) lock(ctx context.Context, key requestKey) error {
 	return errs.Doing("lock material request", err)
 }
 
-// requests returns a table r of the columns of those requests that are stored, and the parameters that it takes. On
-// PostgreSQL each is looked up by its key (OFFSET 0 keeps the planner from anything else, whatever it believes of the
-// tables), and with lock it is held until the transaction ends: in the one order in which all batches lock.
-func (s *store) requests(keys []requestKey, columns string, lock bool) (table string, args []any, err error) {
-	keys = slices.SortedFunc(slices.Values(keys), requestKey.compare)
-	if s.db.Engine() == database.Postgres {
-		suppliers, ids := make([]string, len(keys)), make([]int64, len(keys))
-		for i, key := range keys {
-			suppliers[i], ids[i] = key.SupplierID, key.ID
-		}
-		forUpdate := ``
-		if lock {
-			forUpdate = ` FOR UPDATE`
-		}
-		return `unnest($1::text[], $2::bigint[]) AS k(supplier_id, id) CROSS JOIN LATERAL (SELECT ` + columns +
-			` FROM material_requests m
-			WHERE m.supplier_id = k.supplier_id AND m.id = k.id` + s.db.Of(suppliers, `m.supplier_id`, `$1`) +
-			` OFFSET 0` + forUpdate + `) r`, []any{suppliers, ids}, nil
-	}
-	batch, err := json.Marshal(keys)
-	if err != nil {
-		return "", nil, fmt.Errorf("encode keys: %w", err)
-	}
-	return `(SELECT ` + columns + ` FROM (SELECT value->>'SupplierID' AS of, value->>'ID' AS number FROM json_each($1))
-		AS k
-		JOIN material_requests m ON m.supplier_id = k.of AND m.id = k.number) AS r`, []any{string(batch)}, nil
-}
-
-// queryRequests reads the rows of a statement whose verb is such a table.
+// queryRequests is queryRounds for requests in any round.
 func queryRequests[T any](ctx context.Context, s *store, pool database.Pool, keys []requestKey, columns string,
 	lock bool, statement string, places func(*T) []any) (rows []T, err error) {
-	err = database.BySupplier(s.db, keys, requestKey.supplier, func(keys []requestKey) error {
-		from, args, err := s.requests(keys, columns, lock)
-		if err != nil {
-			return err
-		}
-		some, err := database.Query(ctx, pool, fmt.Sprintf(statement, from), args, places)
-		rows = append(rows, some...)
-		return err
-	})
-	return rows, err
+	rounds := make([]round.Round, len(keys))
+	for i, key := range keys {
+		rounds[i] = round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
+	}
+	return queryRounds(ctx, s.db, pool, rounds, columns, lock, statement, places)
 }
 
 // writtenKeys runs a writing statement that returns the keys of what it wrote.

@@ -2,7 +2,6 @@ package materials
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -41,16 +40,14 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 			items[i].estimates, items[i].unavailable = "", ""
 		}
 	}
-	build := receiptsSQLite
+	build := s.receiptsSQLite
 	if s.db.Engine() == database.Postgres {
 		build = s.receiptsPostgres
 	}
 	taken := make(map[requestKey]bool, len(items))
-	err := database.BySupplier(s.db, items, receiptItem.supplier, func(items []receiptItem) error {
-		statement, args, err := build(items, now)
-		if err != nil {
-			return err
-		}
+	supplier := func(i receiptItem) string { return i.SupplierID }
+	err := database.BySupplier(s.db, items, supplier, func(items []receiptItem) error {
+		statement, args := build(items, now)
 		some, err := s.writtenKeys(ctx, statement, args)
 		maps.Copy(taken, some)
 		return err
@@ -69,7 +66,7 @@ const takingReceipts = `UPDATE material_requests SET status = 'estimated', due_a
 	RETURNING supplier_id, id`
 
 // receiptsPostgres passes the items as arrays: one plan for every size.
-func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any, err error) {
+func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement string, args []any) {
 	n := len(items)
 	suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	estimates, unavailable := make([]string, n), make([]string, n)
@@ -81,22 +78,18 @@ func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement 
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
 		AS k(supplier, request, uid, number, offers, others)) AS k`
 	return fmt.Sprintf(takingReceipts, rows, s.db.Of(suppliers, `supplier_id`, `$1`)),
-		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}, nil
+		[]any{suppliers, ids, uids, numbers, estimates, unavailable, now.UnixMicro()}
 }
 
 // receiptsSQLite passes the items as one JSON text.
-func receiptsSQLite(items []receiptItem, now time.Time) (statement string, args []any, err error) {
+func (s *store) receiptsSQLite(items []receiptItem, now time.Time) (statement string, args []any) {
 	rows := make([][]any, len(items))
 	for i, item := range items {
 		rows[i] = []any{item.SupplierID, item.ID, item.uid, item.number, item.estimates, item.unavailable, now.UnixMicro()}
 	}
-	batch, err := json.Marshal(rows)
-	if err != nil {
-		return "", nil, fmt.Errorf("encode received estimates: %w", err)
-	}
 	return fmt.Sprintf(takingReceipts, `(SELECT value->>0 AS supplier, value->>1 AS request,
 		value->>2 AS uid, value->>3 AS number, value->>4 AS offers, value->>5 AS others, value->>6 AS now
-		FROM json_each($1)) AS k`, ``), []any{string(batch)}, nil
+		FROM json_each($1)) AS k`, ``), []any{s.db.Values(rows)}
 }
 
 // lockReceipts holds the requests, until the transaction ends, and reads what decides on their events. Unknown requests

@@ -2,8 +2,8 @@ package materials
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -61,39 +61,42 @@ func (s *store) lockAll(ctx context.Context, keys []requestKey) error {
 }
 
 // roundsTable returns a table r of the columns of those requests that are stored, joined to the rounds k that were
-// asked for, and its parameters. The condition that r is in that round is the caller's.
-func roundsTable(db *database.DB, rounds []round.Round, columns string) (table string, args []any, err error) {
-	if db.Engine() == database.Postgres {
-		n := len(rounds)
-		suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
-		for i, r := range rounds {
-			suppliers[i], ids[i], uids[i], numbers[i] = r.SupplierID, r.RequestID, r.UID, r.Number
-		}
-		return `unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(supplier_id, request_id, uid, number)
-			CROSS JOIN LATERAL (SELECT ` + columns + ` FROM material_requests m
-				WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id` + db.Of(suppliers, `m.supplier_id`, `$1`) +
-				` OFFSET 0) r`,
-			[]any{suppliers, ids, uids, numbers}, nil
+// asked for, and its parameters. The condition that r is in that round is the caller's. On PostgreSQL each is looked up
+// by its key (OFFSET 0 keeps the planner from anything else, whatever it believes of the tables), and with lock it is
+// held until the transaction ends: in the one order in which all batches lock.
+func roundsTable(db *database.DB, rounds []round.Round, columns string, lock bool) (table string, args []any) {
+	if db.Engine() == database.SQLite {
+		return `(SELECT value->>'SupplierID' AS of, value->>'RequestID' AS request, value->>'UID' AS uid,
+				value->>'Number' AS number FROM json_each($1)) AS k
+			JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`,
+			[]any{db.Values(rounds)}
 	}
-	batch, err := json.Marshal(rounds)
-	if err != nil {
-		return "", nil, fmt.Errorf("encode rounds: %w", err)
+	end := ` OFFSET 0) r`
+	if lock {
+		rounds, end = slices.SortedFunc(slices.Values(rounds), round.Round.Compare), ` OFFSET 0 FOR UPDATE) r`
 	}
-	return `(SELECT value->>'SupplierID' AS of, value->>'RequestID' AS request, value->>'UID' AS uid,
-			value->>'Number' AS number FROM json_each($1)) AS k
-		JOIN (SELECT ` + columns + ` FROM material_requests) AS r ON r.supplier_id = k.of AND r.id = k.request`,
-		[]any{string(batch)}, nil
+	n := len(rounds)
+	suppliers, ids, uids, numbers := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, r := range rounds {
+		suppliers[i], ids[i], uids[i], numbers[i] = r.SupplierID, r.RequestID, r.UID, r.Number
+	}
+	return `unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS k(supplier_id, request_id, uid, number)
+		CROSS JOIN LATERAL (SELECT ` + columns + ` FROM material_requests m
+			WHERE m.supplier_id = k.supplier_id AND m.id = k.request_id` + db.Of(suppliers, `m.supplier_id`, `$1`) + end,
+		[]any{suppliers, ids, uids, numbers}
 }
 
 // QueryRounds reads the rows of a statement whose verb is such a table.
 func QueryRounds[T any](ctx context.Context, db *database.DB, pool database.Pool, rounds []round.Round, columns,
 	statement string, places func(*T) []any) (rows []T, err error) {
+	return queryRounds(ctx, db, pool, rounds, columns, false, statement, places)
+}
+
+func queryRounds[T any](ctx context.Context, db *database.DB, pool database.Pool, rounds []round.Round, columns string,
+	lock bool, statement string, places func(*T) []any) (rows []T, err error) {
 	supplier := func(r round.Round) string { return r.SupplierID }
 	err = database.BySupplier(db, rounds, supplier, func(rounds []round.Round) error {
-		table, args, err := roundsTable(db, rounds, columns)
-		if err != nil {
-			return err
-		}
+		table, args := roundsTable(db, rounds, columns, lock)
 		some, err := database.Query(ctx, pool, fmt.Sprintf(statement, table), args, places)
 		rows = append(rows, some...)
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 // POST …?wait and GET …?wait hold a call until the request has its estimates. Nearly always the process that holds
@@ -27,9 +28,8 @@ const (
 type waiters struct {
 	mu      sync.Mutex
 	waiting map[requestKey]*subscription
-	free    int
-	held    map[string]int // places, by supplier
-	arrived chan struct{}  // a call waits
+	places  *httpapi.Shares
+	arrived chan struct{} // a call waits
 	stop    chan struct{}
 	stopped sync.Once
 	looking sync.WaitGroup
@@ -44,29 +44,26 @@ type subscription struct {
 // newWaiters starts the polling, which asks nothing while no call waits; look returns those of the requests that are
 // not enqueued any more.
 func newWaiters(look func(context.Context, []requestKey) ([]requestKey, error)) *waiters {
-	w := &waiters{waiting: make(map[requestKey]*subscription), free: maxWaiters, held: make(map[string]int),
+	w := &waiters{waiting: make(map[requestKey]*subscription), places: httpapi.NewShares(maxWaiters),
 		arrived: make(chan struct{}, 1), stop: make(chan struct{})}
 	w.looking.Go(func() { w.run(look) })
 	return w
 }
 
 // subscribe begins to wait. The caller reads the request afterwards, so that it misses no change, and calls unsubscribe
-// in the end. A supplier is granted what leaves as many places free as it then holds, as large bodies are: one alone
-// may hold half, and another one always finds a place. errs.Unavailable: too many wait.
+// in the end. The places are shared as large bodies are. errs.Unavailable: too many wait.
 func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe func(), err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.held[key.SupplierID]+1 > w.free-1 {
+	if !w.places.Take(key.SupplierID, 1) {
 		return nil, nil, errs.NewUnavailable("Too many calls are waiting; ask without wait.", time.Second, nil)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	c := w.waiting[key]
 	if c == nil {
 		c = &subscription{done: make(chan struct{})}
 		w.waiting[key] = c
 	}
 	c.n++
-	w.free--
-	w.held[key.SupplierID]++
 	select {
 	case w.arrived <- struct{}{}:
 	default:
@@ -77,12 +74,9 @@ func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe f
 // unsubscribe ends a call's wait, however it ended, and frees its place. The last call that waits for a request takes
 // it out of what the database is asked about.
 func (w *waiters) unsubscribe(key requestKey, c *subscription) {
+	w.places.Release(key.SupplierID, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.free++
-	if w.held[key.SupplierID]--; w.held[key.SupplierID] == 0 {
-		delete(w.held, key.SupplierID)
-	}
 	if c.n--; c.n == 0 && w.waiting[key] == c {
 		delete(w.waiting, key)
 	}

@@ -60,7 +60,7 @@ func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) 
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
 		key := pinKey{c.number, listListing, q.day, q.page.size}
 		if r.counted() {
-			return s.countedList(ctx, c, r, key, q)
+			return s.counted(ctx, c, r, key, q, s.whole, s.pageOf)
 		}
 		return s.uncounted(ctx, c, r, key, q, view.present, view.list)
 	})
@@ -95,23 +95,37 @@ func (s *Service) read(ctx context.Context, c Client,
 	}
 }
 
-// countedList finds the page by the counters of its days, so that its depth costs nothing.
-func (s *Service) countedList(ctx context.Context, c Client, r *relation, key pinKey, q query) (listing, error) {
-	first := q.page.number == 1
-	if g, ok := s.remembered(c, r, key, first); ok {
-		if l, err := s.pageOf(ctx, r, g, q); err == nil && l.records > 0 {
+// counted returns a page of a view made here: of the state that this process noted for the crawl a moment ago, or of the
+// one that is looked up.
+func (s *Service) counted(ctx context.Context, c Client, r *relation, key pinKey, q query,
+	present func(context.Context, *relation, state, query) (state, error),
+	page func(context.Context, *relation, guard, query) (listing, error)) (listing, error) {
+	g := guard{client: c, owner: r.owner, view: r.granted, key: key, first: q.page.number == 1}
+	if g.st, g.strict = s.remembered(r, key); g.strict {
+		if l, err := page(ctx, r, g, q); err == nil && l.records > 0 {
 			return l, nil
 		}
 	}
-	st, err := s.openCursor(ctx, c, r, key, first,
-		func(_ context.Context, present state) (state, error) { return present, nil })
+	l, err := s.lookBefore(ctx, c, r, key, g.first)
 	if err != nil {
 		return listing{}, err
 	}
-	return s.pageOf(ctx, r, guard{client: c, owner: r.owner, view: r.granted, key: key, st: st, first: first}, q)
+	g.st, g.strict = l.pinned, false
+	if g.first || !l.found {
+		if g.st, err = present(ctx, r, l.present, q); err != nil {
+			return listing{}, err
+		}
+	}
+	s.saveCursor(ctx, r, key, g.st, g.first)
+	return page(ctx, r, g, q)
 }
 
-// pageOf returns the page of the guard's state.
+// whole returns the present state as the list reads it.
+func (s *Service) whole(_ context.Context, _ *relation, present state, _ query) (state, error) {
+	return present, nil
+}
+
+// pageOf returns the list's page of the guard's state, which the counters of its days find: its depth costs nothing.
 func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (listing, error) {
 	counts, err := s.daysOf(ctx, r, g.st)
 	if err != nil {
@@ -129,70 +143,66 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 		return l, nil
 	}
 	want := min(int64(q.page.size), l.total-q.page.offset())
-	f := form{strict: g.strict, first: g.first, filtered: q.day != "", deferred: skip >= deferFrom}
+	f := form{strict: g.strict, first: g.first, oneDay: q.day != "", deferred: skip >= deferFrom}
 	if after := counts.of(day) - skip - want; after >= 0 && after < skip {
-		f.deferred, f.fromEnd, skip = true, true, after // the same rows, reached over fewer
+		f.deferred, f.oneDay, f.fromEnd, skip = true, true, true, after // the same rows, reached over fewer
 	}
-	err = s.rows.Select(ctx, r.statement(f, g), func(row [][]byte) error {
+	err = s.rows.Select(ctx, r.statement(f), func(row [][]byte) error {
 		l.add(s.encoder, row)
 		return nil
-	}, append(g.args(), day, g.st.maxID, want, skip)...)
-	if err != nil {
-		return listing{}, fmt.Errorf("read page: %w", err)
+	}, g.args(day, g.st.maxID, want, skip)...)
+	if err == nil && int64(l.records) != want {
+		err = errMoved
 	}
-	if int64(l.records) != want {
-		return listing{}, errMoved
-	}
-	return l, nil
+	return l, errs.Doing("read page", err)
 }
 
 // form is what the text of a page's statement depends on, apart from its view.
 type form struct {
 	strict, first bool // as the guard
-	filtered      bool // rows of one load day only; else the page may go on into older days
+	fleet         bool // a page of the snapshot, by its ids; else of the list, as the others say
+	oneDay        bool // rows of one load day only; else the page may go on into older days
 	deferred      bool // ids are skipped instead of rows
-	fromEnd       bool // the page lies within its day and is read from the day's end
+	fromEnd       bool // the page is read from its day's end
 }
 
-// statement returns the text of a page's statement, written once. Its parameters are the guard's, then a day, the
-// largest id, how many rows to read and how many to skip.
-func (r *relation) statement(f form, g guard) string {
+// statement returns the text of a page's statement, which is made once.
+func (r *relation) statement(f form) string {
 	if text, known := r.statements.Load(f); known {
 		return text.(string) //nolint:forcetypeassert // stored below
 	}
-	text := r.write(f, g)
+	text := r.listStatement(f)
+	if f.fleet {
+		text = r.fleetStatement(f)
+	}
 	r.statements.Store(f, text)
 	return text
 }
 
-// write makes the text of a page's statement.
-func (r *relation) write(f form, g guard) string {
-	p := newParameters(r)
-	compare, order := " <= ", r.latest(columnLoadDate)+", "+r.latest(columnID)
-	if f.filtered || f.fromEnd {
-		compare = " = "
+// byID joins the view's rows r by the ids of p; OFFSET 0 keeps PostgreSQL's planner from reading all rows instead.
+func (r *relation) byID() string {
+	if r.postgres() {
+		return `CROSS JOIN LATERAL (SELECT * FROM ` + r.from + ` v WHERE v."id" = p."id" OFFSET 0) r`
 	}
-	if f.fromEnd {
-		order = quote(columnLoadDate) + ", " + quote(columnID)
-	}
-	chosen := " FROM " + r.from + " WHERE " + g.condition(p) + quote(columnLoadDate) + compare + r.day(p.next()) + " AND " +
-		quote(columnID) + " <= " + p.next() +
-		" ORDER BY " + order + " LIMIT " + p.next() + " OFFSET " + p.next()
-	if !f.deferred {
-		return "SELECT " + r.plain + chosen
-	}
-	return "SELECT " + r.joined + " FROM (SELECT " + quote(columnID) + ", " + quote(columnLoadDate) + chosen + ") p " +
-		r.joinByID() +
-		" ORDER BY p." + r.latest(columnLoadDate) + ", p." + r.latest(columnID)
+	return `JOIN ` + r.from + ` r ON r."id" = p."id"`
 }
 
-// joinByID joins the view's rows r by the ids p; OFFSET 0 keeps PostgreSQL's planner from reading all rows instead.
-func (r *relation) joinByID() string {
-	id := quote(columnID)
-	if r.postgres() {
-		return "CROSS JOIN LATERAL (SELECT * FROM " + r.from + " v WHERE v." + id + " = p." + id + " OFFSET 0) r"
+// listStatement takes a day, the largest id, how many rows to read and how many to skip; then the guard's parameters.
+func (r *relation) listStatement(f form) string {
+	compare, order := `<=`, `"dt_carga" DESC, "id" DESC`
+	if f.oneDay {
+		compare = `=`
 	}
-	return "JOIN " + r.from + " r ON r." + id + " = p." + id
+	if f.fromEnd {
+		order = `"dt_carga", "id"`
+	}
+	chosen := ` FROM ` + r.from + ` WHERE ` + f.guarded(5) + ` AND "dt_carga" ` + compare + ` ` + r.day(`$1`) +
+		` AND "id" <= $2 ORDER BY ` + order + ` LIMIT $3 OFFSET $4`
+	if !f.deferred {
+		return `SELECT ` + r.plain + chosen
+	}
+	return `SELECT ` + r.joined + ` FROM (SELECT "id", "dt_carga"` + chosen + `) p ` + r.byID() +
+		` ORDER BY p."dt_carga" DESC, p."id" DESC`
 }
 
 // daysOf counts the state's rows by load day: the present counters less what came after the state.
@@ -269,20 +279,16 @@ func fieldList(prefix string) string {
 	return b.String()
 }
 
-// parameters numbers the parameters of a statement.
+// parameters numbers the parameters of a statement, and keeps their arguments.
 type parameters struct {
 	r    *relation
-	n    int
 	args []any
 }
 
-// newParameters begins the parameters of a statement over the relation.
-func newParameters(r *relation) *parameters { return &parameters{r: r} }
-
-// next returns the next parameter, $1 first.
-func (p *parameters) next() string {
-	p.n++
-	return "$" + strconv.Itoa(p.n)
+// bind returns the next parameter, $1 first.
+func (p *parameters) bind(arg any) string {
+	p.args = append(p.args, arg)
+	return "$" + strconv.Itoa(len(p.args))
 }
 
 // day returns a parameter as a day of a view made here.
@@ -291,12 +297,6 @@ func (r *relation) day(parameter string) string {
 		return parameter + "::date"
 	}
 	return parameter
-}
-
-// bind is next for a parameter whose argument it keeps.
-func (p *parameters) bind(arg any) string {
-	p.args = append(p.args, arg)
-	return p.next()
 }
 
 // on returns the condition that the column's date is the day.

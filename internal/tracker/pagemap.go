@@ -20,7 +20,7 @@ const (
 	mapsShare   = 8        // of the memory limit they hold one part in so many
 	entryBytes  = 320      // of a map with nothing in it: its key, its struct and its places in the list and the index
 	dayBytes    = 48       // of a day's count with its text
-	winnerBytes = 16
+	winnerBytes = 8
 )
 
 // mapKey names what a map says something about. It never changes: rows up to maxID of one generation are what they are.
@@ -83,11 +83,6 @@ func newDays(counts []dayCount) days {
 	return counts
 }
 
-// winner is the row of a device in a snapshot.
-type winner struct {
-	device, id int64
-}
-
 // pageMaps remembers days and winners by what they were read from, the least used are forgotten.
 type pageMaps struct {
 	bound int // bytes
@@ -97,12 +92,12 @@ type pageMaps struct {
 	known *simplelru.LRU[mapKey, *pageMap]
 }
 
-// pageMap has the winners of a state, in the order of the listing.
+// pageMap has what a listing needs of a state.
 type pageMap struct {
 	days    days
-	winners []winner
-	day     string // the latest on which a device pinged
-	bytes   int    // with its key, set by put
+	winners []int64 // ids of the devices' records, by device
+	day     string  // the latest on which a device pinged
+	bytes   int     // with its key, set by put
 }
 
 // newPageMaps bounds the maps by the memory limit, the container's or GOMEMLIMIT; without one there is mapsBytes.

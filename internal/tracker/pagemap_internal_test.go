@@ -10,9 +10,9 @@ import (
 // fill puts maps of so many winners each, until the bound was reached twice.
 func fill(p *pageMaps, winners int) {
 	for put, i := 0, 0; put < 2*p.bound; i++ {
-		m := &pageMap{winners: make([]winner, winners), day: "2026-11-22"}
+		m := &pageMap{winners: make([]int64, winners), day: "2026-11-22"}
 		for j := range m.winners {
-			m.winners[j] = winner{int64(j), int64(1_000_000 + i*winners + j)}
+			m.winners[j] = int64(1_000_000 + i*winners + j)
 		}
 		key := mapKey{view: "tracker_client_1", state: state{generation: 1, maxID: int64(i)}, listing: "snapshot"}
 		p.put(key, m)
@@ -57,7 +57,7 @@ func TestPageMaps_forget_the_least_used(t *testing.T) {
 	}
 	p.get(key(0))
 	p.put(key(4), &pageMap{})
-	p.put(key(5), &pageMap{winners: make([]winner, 1000)}) // larger than all together
+	p.put(key(5), &pageMap{winners: make([]int64, 1000)}) // larger than all together
 	for i, want := range []bool{true, false, false, false, false, false} {
 		if _, found := p.get(key(i)); found != want && i > 0 {
 			t.Errorf("%d is known: %t", i, found)

@@ -3,7 +3,6 @@ package tracker
 import (
 	"context"
 	"fmt"
-	"strings"
 )
 
 // The snapshot has one record a device, the winner: of the latest day on which any device pinged, or of the day that
@@ -19,19 +18,7 @@ func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, err
 		if !r.counted() {
 			return s.uncounted(ctx, c, r, key, q, view.target, view.snapshot)
 		}
-		first := q.page.number == 1
-		if g, ok := s.remembered(c, r, key, first); ok {
-			if l, err := s.fleetOf(ctx, r, g, q); err == nil && l.records > 0 {
-				return l, nil
-			}
-		}
-		st, err := s.openCursor(ctx, c, r, key, first, func(ctx context.Context, present state) (state, error) {
-			return s.snapshotState(ctx, r, present, q.day)
-		})
-		if err != nil {
-			return listing{}, err
-		}
-		return s.fleetOf(ctx, r, guard{client: c, owner: r.owner, view: r.granted, key: key, st: st, first: first}, q)
+		return s.counted(ctx, c, r, key, q, s.snapshotState, s.fleetOf)
 	})
 }
 
@@ -46,14 +33,16 @@ func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (l
 	if offset >= l.total {
 		return l, nil
 	}
-	err = s.recordsOf(ctx, r, g, winners[offset:min(offset+int64(q.page.size), l.total)], &l)
-	return l, err
+	ids := winners[offset:min(offset+int64(q.page.size), l.total)]
+	return l, s.inOrder(&l, ids, func(each func([][]byte) error) error {
+		return s.rows.Select(ctx, r.statement(form{strict: g.strict, first: g.first, fleet: true}), each,
+			g.args(s.deps.DB.Values(ids))...)
+	})
 }
 
 // snapshotState returns the present state with the target date: the given one, or the latest on which a device pinged.
-func (s *Service) snapshotState(ctx context.Context, r *relation, st state, given string) (state, error) {
-	if given != "" {
-		st.day = given
+func (s *Service) snapshotState(ctx context.Context, r *relation, st state, q query) (state, error) {
+	if st.day = q.day; q.day != "" {
 		return st, nil
 	}
 	known := mapKey{r.granted, st, "last ping"}
@@ -72,9 +61,9 @@ func (s *Service) snapshotState(ctx context.Context, r *relation, st state, give
 	return st, nil
 }
 
-// winnersOf chooses the record of each device of the state's day, by device. Rows come as the view's index has them:
+// winnersOf chooses the record of each device of the state's day and returns their ids, by device. Rows come as the view's index has them:
 // nothing is sorted.
-func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winner, error) {
+func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]int64, error) {
 	if st.day == "" {
 		return nil, nil
 	}
@@ -85,18 +74,18 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winne
 	statement := `SELECT (SELECT generation FROM tracker_versions WHERE client_number = $1), "imei", "id" FROM ` + r.from +
 		` WHERE "data_de_ping" = ` + r.day("$2") + ` AND "id" <= $3
 		ORDER BY "imei", "hora_de_ping" DESC NULLS LAST, "dt_carga" DESC, "id" DESC`
-	var winners []winner
+	var winners []int64
+	var last int64
 	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
-		var generation int64
-		var w winner
-		if err := scanInts(row, &generation, &w.device, &w.id); err != nil {
+		var generation, device, id int64
+		if err := scanInts(row, &generation, &device, &id); err != nil {
 			return err
 		}
 		if generation != st.generation {
 			return errMoved
 		}
-		if last := len(winners) - 1; last < 0 || winners[last].device != w.device {
-			winners = append(winners, w)
+		if len(winners) == 0 || last != device {
+			winners, last = append(winners, id), device
 		}
 		return nil
 	}, r.owner, st.day, st.maxID)
@@ -107,56 +96,47 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]winne
 	return winners, nil
 }
 
-// recordsOf reads the winners' rows, in their order.
-func (s *Service) recordsOf(ctx context.Context, r *relation, g guard, winners []winner, l *listing) error {
-	wanted := make(map[int64]int, len(winners))
-	ids := make([]int64, len(winners))
-	for i, w := range winners {
-		wanted[w.id], ids[i] = i, w.id
+// inOrder appends the records of rows whose first column is their key, in the order of the keys, in which the database
+// does not read them.
+func (s *Service) inOrder(l *listing, keys []int64, read func(each func(row [][]byte) error) error) error {
+	wanted := make(map[int64]int, len(keys))
+	for i, key := range keys {
+		wanted[key] = i
 	}
 	type part struct{ from, to int }
-	parts, got := make([]part, len(winners)), 0
-	read := s.buffer() // in the database's order
-	p := newParameters(r)
-	statement := p.records(g, ids)
-	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
-		var id int64
-		if err := scanInts(row[:1], &id); err != nil {
+	parts, got := make([]part, len(keys)), 0
+	text := s.buffer()
+	err := read(func(row [][]byte) error {
+		var key int64
+		if err := scanInts(row[:1], &key); err != nil {
 			return err
 		}
-		i := wanted[id]
-		parts[i].from = len(read)
-		read = s.encoder.appendRecord(read, row[1:])
-		parts[i].to = len(read)
+		from := len(text)
+		text = s.encoder.appendRecord(text, row[1:])
+		parts[wanted[key]] = part{from, len(text)}
 		got++
 		return nil
-	}, append(g.args(), p.args...)...)
+	})
+	if err == nil && got != len(keys) {
+		err = errMoved
+	}
 	if err != nil {
 		return fmt.Errorf("read the devices' records: %w", err)
 	}
-	if got != len(winners) {
-		return errMoved
-	}
 	for _, p := range parts {
 		l.separate()
-		l.body = append(l.body, read[p.from:p.to]...)
+		l.body = append(l.body, text[p.from:p.to]...)
 	}
-	s.buffers.Put(&read)
+	s.buffers.Put(&text)
 	return nil
 }
 
-// records returns the statement for the rows of the ids.
-func (p *parameters) records(g guard, ids []int64) string {
-	where := " WHERE " + g.condition(p)
-	if p.r.postgres() {
-		// One by one: a condition on all ids at once may be planned, over an empty table, as a walk through all the client's
-		// records.
-		return `SELECT r."id", ` + p.r.joined + ` FROM unnest(` + p.bind(ids) + `::bigint[]) p("id") ` + p.r.joinByID() +
-			where + `true`
+// fleetStatement takes the rows' ids; then the guard's parameters. PostgreSQL reads them one by one: a condition on all
+// ids at once may be planned, over an empty table, as a walk through all the client's records.
+func (r *relation) fleetStatement(f form) string {
+	if r.postgres() {
+		return `SELECT r."id", ` + r.joined + ` FROM unnest($1::bigint[]) p("id") ` + r.byID() + ` WHERE ` + f.guarded(2)
 	}
-	marks := make([]string, len(ids))
-	for i, id := range ids {
-		marks[i] = p.bind(id)
-	}
-	return `SELECT "id", ` + p.r.plain + ` FROM ` + p.r.from + where + `"id" IN (` + strings.Join(marks, ", ") + `)`
+	return `SELECT "id", ` + r.plain + ` FROM ` + r.from + ` WHERE ` + f.guarded(2) +
+		` AND "id" IN (SELECT value FROM json_each($1))`
 }

@@ -103,24 +103,6 @@ func (s *Service) lookBefore(ctx context.Context, c Client, r *relation, key pin
 	return l, err
 }
 
-// openCursor returns the state that a page is to be read from: page 1 sees the present one and notes it for the pages
-// after.
-func (s *Service) openCursor(ctx context.Context, c Client, r *relation, key pinKey, first bool,
-	present func(context.Context, state) (state, error)) (state, error) {
-	l, err := s.lookBefore(ctx, c, r, key, first)
-	if err != nil {
-		return state{}, err
-	}
-	st := l.pinned
-	if first || !l.found {
-		if st, err = present(ctx, l.present); err != nil {
-			return state{}, err
-		}
-	}
-	s.saveCursor(ctx, r, key, st, first)
-	return st, nil
-}
-
 // lookAtPrimary reads the noted state where it is written: a replica may still have a former crawl's. While the primary
 // is away it is the one that this process noted itself.
 func (s *Service) lookAtPrimary(ctx context.Context, r *relation, key pinKey, l *look) error {
@@ -184,29 +166,27 @@ type guard struct {
 	strict bool // the state is remembered and not looked up
 }
 
-// condition returns the guard as a condition, to be followed by the page's own; PostgreSQL decides it once a statement.
-// Its parameters are args, in their order.
-func (g guard) condition(p *parameters) string {
-	version := "v.client_number = " + p.next() + " AND v.generation = " + p.next()
-	if !g.strict {
-		return "EXISTS (SELECT 1 FROM tracker_versions v WHERE " + version + ") AND "
+// guarded returns the guard's condition, whose parameters begin with the n-th; PostgreSQL decides it once a statement.
+func (f form) guarded(n int) string {
+	if !f.strict {
+		return fmt.Sprintf(`EXISTS (SELECT 1 FROM tracker_versions v WHERE v.client_number = $%d AND v.generation = $%d)`,
+			n, n+1)
 	}
-	maxID := p.next()
-	if g.first {
-		version += " AND v.max_id = " + maxID
+	present := ``
+	if f.first {
+		present = fmt.Sprintf(` AND v.max_id = $%d`, n+2)
 	}
-	return "EXISTS (SELECT 1 FROM tracker_clients c, tracker_versions v, tracker_pins n WHERE " + version +
-		" AND n.generation = v.generation AND n.max_id = " + maxID + " AND c.number = " + p.next() + " AND c.version = " +
-		p.next() +
-		" AND n.client_number = c.number AND n.listing = " + p.next() + " AND n.filter = " + p.next() +
-		" AND n.page_size = " + p.next() + " AND n.day = " + p.next() + " AND n.view = " + p.next() + ") AND "
+	return fmt.Sprintf(`EXISTS (SELECT 1 FROM tracker_clients c, tracker_versions v, tracker_pins n
+		WHERE v.client_number = $%d AND v.generation = $%d AND n.generation = v.generation AND n.max_id = $%d
+			AND c.number = $%d AND c.version = $%d AND n.client_number = c.number AND n.listing = $%d AND n.filter = $%d
+			AND n.page_size = $%d AND n.day = $%d AND n.view = $%d`, n, n+1, n+2, n+3, n+4, n+5, n+6, n+7, n+8, n+9) +
+		present + `)`
 }
 
-// args returns what the guard compares with; there is room for a page's own behind them.
-func (g guard) args() []any {
-	const most = 16
-	args := make([]any, 0, most)
-	args = append(args, g.owner, g.st.generation)
+// args returns a page's own arguments and those of guarded.
+func (g guard) args(own ...any) []any {
+	const most = 14
+	args := append(append(make([]any, 0, most), own...), g.owner, g.st.generation)
 	if !g.strict {
 		return args
 	}
@@ -216,10 +196,7 @@ func (g guard) args() []any {
 
 // remembered returns the state that this process noted for the crawl a moment ago. The guard would compare it with a
 // replica's note, which may be a former one.
-func (s *Service) remembered(c Client, r *relation, key pinKey, first bool) (guard, bool) {
+func (s *Service) remembered(r *relation, key pinKey) (st state, known bool) {
 	last, found := s.pinned.Get(key)
-	if !found || last.view != r.granted || time.Since(last.noted) >= pinRefresh || s.deps.DB.Replicated() {
-		return guard{}, false
-	}
-	return guard{client: c, owner: r.owner, view: r.granted, key: key, st: last.state, first: first, strict: true}, true
+	return last.state, found && last.view == r.granted && time.Since(last.noted) < pinRefresh && !s.deps.DB.Replicated()
 }

@@ -11,6 +11,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 const (
@@ -39,8 +40,8 @@ type Service struct {
 	clients   *lru.Cache[[32]byte, knownClient]
 	maps      *pageMaps
 	pinned    *lru.Cache[pinKey, pin]
-	buffers   sync.Pool // of answers, as *[]byte
-	shares    *shares
+	buffers   sync.Pool       // of answers, as *[]byte
+	shares    *httpapi.Shares // places of reading for views that were not made here: how long one takes is not known
 	watched   watched
 }
 
@@ -62,7 +63,7 @@ func New(deps Deps) (*Service, error) {
 		deps: deps, store: &store{db: deps.DB}, encoder: newEncoder(),
 		views:     views{deps.DB, deps.DB.Rows(statementTimeout), deps.Serving},
 		relations: relations, clients: clients, maps: newPageMaps(), pinned: pinned,
-		shares: newShares(deps.DB.OthersAtOnce()),
+		shares: httpapi.NewShares(int64(deps.DB.OthersAtOnce()) + 1), // one stays free
 	}, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,11 +42,10 @@ type view struct {
 func (s *Service) uncounted(ctx context.Context, c Client, r *relation, key pinKey, q query,
 	present func(view, context.Context, query) (state, error),
 	page func(view, context.Context, state, query) (listing, error)) (l listing, err error) {
-	end, err := s.shares.take(c.number)
-	if err != nil {
-		return listing{}, err
+	if !s.shares.Take(c.ID, 1) {
+		return listing{}, errs.NewUnavailable("As many views are read as may be at once.", shareWait, nil)
 	}
-	defer end()
+	defer s.shares.Release(c.ID, 1)
 	first := q.page.number == 1
 	noted, err := s.lookBefore(ctx, c, r, key, first)
 	if err != nil {
@@ -90,7 +88,7 @@ func (s *views) isolated(ctx context.Context, r *relation, fn func(database.Sele
 // list returns a page of the view, newest load first. The rows after the first pages' newest id are left out, where ids
 // are integers: those that come while a client reads on would move the others.
 func (v view) list(ctx context.Context, st state, q query) (listing, error) {
-	p := newParameters(v.relation)
+	p := &parameters{r: v.relation}
 	from := " FROM " + v.from + " WHERE " + p.upTo(st)
 	if q.day != "" {
 		from += " AND " + p.on(columnLoadDate, q.day)
@@ -111,10 +109,7 @@ func (v view) list(ctx context.Context, st state, q query) (listing, error) {
 		l.add(v.s.encoder, row)
 		return nil
 	}, p.args...)
-	if err != nil {
-		return listing{}, fmt.Errorf("read page: %w", err)
-	}
-	return l, nil
+	return l, errs.Doing("read page", err)
 }
 
 // snapshot returns a page of the devices that pinged on the target date, one record each, by device.
@@ -145,15 +140,12 @@ func (v view) target(ctx context.Context, q query) (state, error) {
 		st.day = q.day
 		return st, err
 	}
-	p := newParameters(v.relation)
+	p := &parameters{r: v.relation}
 	err = v.sel(ctx, v.lastPing(p.upTo(st)), func(row [][]byte) error {
 		st.day = string(row[0])
 		return nil
 	}, p.args...)
-	if err != nil {
-		return state{}, fmt.Errorf("read the latest date of a ping: %w", err)
-	}
-	return st, nil
+	return st, errs.Doing("read the latest date of a ping", err)
 }
 
 // order returns the order in which a device's records are chosen.
@@ -164,7 +156,7 @@ func (v view) order() string {
 // winners returns the devices of the state's day, the smallest first, and the place of each one's record in the order.
 // A text that is no number is no device.
 func (v view) winners(ctx context.Context, st state) (devices []int64, places map[int64]int64, err error) {
-	p := newParameters(v.relation)
+	p := &parameters{r: v.relation}
 	statement := "SELECT " + quote(columnDevice) + " FROM " + v.from +
 		" WHERE " + p.upTo(st) + " AND " + p.on(columnPingDate, st.day) +
 		" ORDER BY " + v.order()
@@ -186,33 +178,16 @@ func (v view) winners(ctx context.Context, st state) (devices []int64, places ma
 	return devices, places, nil
 }
 
-// records reads the rows of these places.
+// records reads the rows of these places. A view may give other rows each time that it is read: errMoved.
 func (v view) records(ctx context.Context, st state, places []int64, l *listing) error {
-	p := newParameters(v.relation)
+	p := &parameters{r: v.relation}
 	condition := p.upTo(st) + " AND " + p.on(columnPingDate, st.day)
-	p.args = append(p.args, v.s.deps.DB.Values(places))
-	p.n++
+	p.bind(v.s.deps.DB.Values(places))
 	statement := "SELECT place, " + v.plain +
 		" FROM (SELECT " + v.plain + ", row_number() OVER (ORDER BY " + v.order() + ") AS place" +
 		" FROM " + v.from + " WHERE " + condition + ") AS chosen" +
-		" WHERE " + v.s.deps.DB.AnyOf("place", p.n)
-	found := map[int64][]byte{}
-	err := v.sel(ctx, statement, func(row [][]byte) error {
-		place, err := strconv.ParseInt(string(row[0]), 10, 64)
-		found[place] = v.s.encoder.appendRecord(nil, row[1:])
-		return err
-	}, p.args...)
-	if err != nil {
-		return fmt.Errorf("read the devices' records: %w", err)
-	}
-	for _, place := range places {
-		if found[place] == nil {
-			return errMoved // it gives other rows each time that it is read
-		}
-		l.separate()
-		l.body = append(l.body, found[place]...)
-	}
-	return nil
+		" WHERE " + v.s.deps.DB.AnyOf("place", len(p.args))
+	return v.s.inOrder(l, places, func(each func([][]byte) error) error { return v.sel(ctx, statement, each, p.args...) })
 }
 
 // present returns the largest id that there is, when ids are integers.
@@ -231,10 +206,7 @@ func (v view) present(ctx context.Context, _ query) (state, error) {
 		}
 		return scanInts(row, &st.maxID)
 	})
-	if err != nil {
-		return state{}, fmt.Errorf("read the view's largest id: %w", err)
-	}
-	return st, nil
+	return st, errs.Doing("read the view's largest id", err)
 }
 
 // upTo returns the condition that a row belongs to the state.

@@ -29,27 +29,27 @@ const (
 	lookMost      = 2048             // rounds in all
 
 	undeliveredLooks = 3           // without a message in between, that found rounds of which none came
-	undeliveredSaid  = time.Minute // so long it is said, and how often it is logged
+	undeliveredSaid  = time.Minute // how often it is logged
 )
 
 // ErrUndelivered says that requests were due of which the queue brought no message.
 var ErrUndelivered = errors.New("the queue does not bring all messages: " +
 	"requests are estimated a second later, from the database")
 
-// looker is which shards this worker looks for. Own writes it, the looking goroutine reads it; after is the latter's.
+// looker is which shards this worker looks for. Own, which the keeper of the lease calls, writes what is under mu, and
+// the looking goroutine reads it.
 type looker struct {
 	mu    sync.Mutex
 	owned []int
 	fresh map[int]bool // taken from workers that died since the last look
 
-	now   chan struct{}  // holds a note when there are fresh shards
+	now  chan struct{}             // holds a note when there are fresh shards
+	lost atomic.Int64              // looks since the last message that found what no message had brought; Take resets it
+	said atomic.Pointer[time.Time] // when that was said last; /readyz reads it
+
+	// of the looking goroutine alone
 	after map[int]string // the supplier behind which the next look at a shard begins
 	whole bool           // the last look saw all that was due: the next one finds only new rounds
-	lost  atomic.Int64   // looks since the last message that found what no message had brought
-}
-
-func newLooker() looker {
-	return looker{fresh: map[int]bool{}, now: make(chan struct{}, 1), after: map[int]string{}, whole: true}
 }
 
 // Own makes this worker look for these shards and no others. orphans are those of them that it has just taken from
@@ -207,40 +207,21 @@ func (l *looker) went(rows []dueRound) (more bool) {
 	return more
 }
 
-// noteLost counts the looks that found rounds of which no message came. Take forgets them.
+// noteLost counts the looks that found rounds of which no message came, and says so once a minute. Take forgets them.
 func (s *Service) noteLost(ctx context.Context, found bool) {
-	if found && s.looking.lost.Add(1) >= undeliveredLooks && s.undelivered.set(s.deps.Local()) {
+	l, now := &s.looking, s.deps.Local()
+	if !found || l.lost.Add(1) < undeliveredLooks {
+		return
+	}
+	if said := l.said.Load(); said == nil || now.Sub(*said) >= undeliveredSaid {
+		l.said.Store(&now)
 		s.deps.Log.WarnContext(ctx, ErrUndelivered.Error())
 	}
 }
 
-// Undelivered returns ErrUndelivered when a look of the last minute found, as those before it, requests of which no
-// message came.
-func (s *Service) Undelivered() error { return s.undelivered.reason(s.deps.Local()) }
-
-// undelivered is when looks found what no message had brought.
-type undelivered struct {
-	mu        sync.Mutex
-	at, noted time.Time
-}
-
-// set reports whether it is to be logged.
-func (u *undelivered) set(now time.Time) (note bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	note = now.Sub(u.noted) >= undeliveredSaid
-	if note {
-		u.noted = now
-	}
-	u.at = now
-	return note
-}
-
-// reason returns ErrUndelivered for a minute after the last such look; then nil.
-func (u *undelivered) reason(now time.Time) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if now.Sub(u.at) >= undeliveredSaid {
+// Undelivered returns ErrUndelivered for a minute after it was said, and until it may be said again.
+func (s *Service) Undelivered() error {
+	if said := s.looking.said.Load(); said == nil || s.deps.Local().Sub(*said) >= undeliveredSaid+2*lookEvery {
 		return nil
 	}
 	return ErrUndelivered

@@ -11,7 +11,7 @@ func TestLook_goes_on_at_once_while_it_left_something_out(t *testing.T) {
 		}
 		return list
 	}
-	l := newLooker()
+	l := looker{after: map[int]string{}}
 	if l.went(append(rows("acme", lookEach-1), rows("brico", 1)...)) || len(l.after) > 0 {
 		t.Error("a look that saw all is not the last one")
 	}

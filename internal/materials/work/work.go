@@ -69,9 +69,8 @@ type Service struct {
 	hand  *hand
 	late  *groupcommit.Batcher[*pending, struct{}] // stores what was too slow for its batch
 
-	estimating  sync.WaitGroup // estimations that outlast their batch
-	looking     looker
-	undelivered undelivered
+	estimating sync.WaitGroup // estimations that outlast their batch
+	looking    looker
 }
 
 // New builds a Service; Close releases it.
@@ -82,7 +81,8 @@ func New(deps Deps) *Service {
 	if deps.AtOnce == 0 {
 		deps.AtOnce = defaultAtOnce
 	}
-	s := &Service{deps: deps, store: &store{deps.DB}, hand: newHand(deps.AtOnce), looking: newLooker()}
+	s := &Service{deps: deps, store: &store{deps.DB}, hand: newHand(deps.AtOnce),
+		looking: looker{fresh: map[int]bool{}, now: make(chan struct{}, 1), after: map[int]string{}, whole: true}}
 	s.late = groupcommit.New(deps.Flushers, workBatch, 0, s.flushLate)
 	return s
 }
