@@ -56,7 +56,6 @@ func deliveryList() *cobra.Command {
 		}
 		return list(cmd, args)
 	}
-	completingFlag(cmd, "supplier", supplierIDs)
 	return cmd
 }
 
@@ -77,16 +76,6 @@ func recoverable() (names []string) {
 	return names
 }
 
-// deliveryIDs returns the newest deliveries.
-func deliveryIDs(ctx context.Context, a *app.App) ([]cobra.Completion, error) {
-	var list []deliveries.Delivery
-	err := a.Deliveries.Each(ctx, deliveries.Filter{}, mostCompletions, func(d deliveries.Delivery) error {
-		list = append(list, d)
-		return nil
-	})
-	return completions(list, err, func(i int) (string, string) { return list[i].ID, string(list[i].Status) })
-}
-
 func deliveryShow() *cobra.Command {
 	cmd := &cobra.Command{Use: "show ID", Short: "show a delivery with its attempts", Args: cobra.ExactArgs(1),
 		Example: "  api delivery show msg_0aB1cD2eF3gH4iJ5kL6mN7",
@@ -95,7 +84,7 @@ func deliveryShow() *cobra.Command {
 			return page{delivery, map[string]columns{"attempts": plain("number:#", "time", "status", "duration_ms:MS",
 				"error|response:ANSWER")}}, err
 		})}
-	return completing(cmd, false, deliveryIDs)
+	return cmd
 }
 
 func deliveryRedeliver() *cobra.Command {
@@ -134,8 +123,7 @@ func deliveryRedeliver() *cobra.Command {
 		}
 		return redeliver(cmd, args)
 	}
-	completingFlag(cmd, "supplier", supplierIDs)
-	return completing(cmd, true, deliveryIDs)
+	return cmd
 }
 
 // redelivered is how many deliveries have a new schedule.

@@ -44,7 +44,7 @@ func rateSet() *cobra.Command {
 		}
 		return set(cmd, args)
 	}
-	return completing(cmd, false, serviceNames)
+	return cmd
 }
 
 // setRate fills in what was not given from the service as it is on that day.
@@ -96,5 +96,5 @@ func rateRemove() *cobra.Command {
 			}
 			return map[string]string{"removed": args[0]}, nil
 		})}
-	return completing(cmd, false, serviceNames)
+	return cmd
 }

@@ -35,7 +35,6 @@ func requestList() *cobra.Command {
 			func(o materials.Overview) error { return out.add(o) })
 		return out, errors.Join(err, out.end(err))
 	})
-	completingFlag(cmd, "supplier", supplierIDs)
 	return cmd
 }
 
@@ -52,7 +51,7 @@ func requestShow() *cobra.Command {
 			"deliveries":  deliveryColumns(a.Now()),
 		}}, err
 	})
-	return completing(cmd, false, supplierIDs)
+	return cmd
 }
 
 func requestReopen() *cobra.Command {
@@ -68,7 +67,7 @@ func requestReopen() *cobra.Command {
 			Status   string `json:"status"`
 		}{supplier, id, string(materials.Enqueued)}, nil
 	})
-	return completing(cmd, false, supplierIDs)
+	return cmd
 }
 
 // withRequest runs fn with the request that the arguments name.

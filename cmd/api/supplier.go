@@ -119,7 +119,7 @@ func supplierUpdate() *cobra.Command {
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		flag.DefValue, flag.Usage = none[flag.Value.Type()], strings.TrimSuffix(flag.Usage, defaultConcurrency)
 	})
-	return completing(cmd, false, supplierIDs)
+	return cmd
 }
 
 // patch holds only the flags that were given.
@@ -161,13 +161,9 @@ func rotation(use, short string, rotate func(context.Context, *supplierauth.Serv
 		Example: "  api supplier " + use + " Acme --overlap 48h"}
 	overlap := cmd.Flags().Duration("overlap", defaultOverlap, "how long the old one keeps working")
 	cmd.RunE = onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
-		c, err := rotate(ctx, a.Suppliers, id, *overlap)
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
+		return rotate(ctx, a.Suppliers, id, *overlap)
 	})
-	return completing(cmd, false, supplierIDs)
+	return cmd
 }
 
 func supplierSwitch(use, short, status string, do func(ctx context.Context, a *app.App, id string) error,
@@ -180,7 +176,7 @@ func supplierSwitch(use, short, status string, do func(ctx context.Context, a *a
 			}
 			return map[string]string{"id": id, "status": status}, nil
 		})}
-	return completing(cmd, false, supplierIDs)
+	return cmd
 }
 
 func supplierRevokeSessions() *cobra.Command {
@@ -190,7 +186,7 @@ func supplierRevokeSessions() *cobra.Command {
 			ended, err := a.Suppliers.RevokeSessions(ctx, id)
 			return map[string]any{"id": id, "sessions_ended": ended}, err
 		})}
-	return completing(cmd, false, supplierIDs)
+	return cmd
 }
 
 func supplierPortalLink() *cobra.Command {
@@ -199,5 +195,5 @@ func supplierPortalLink() *cobra.Command {
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
 			return a.PortalLink(ctx, id)
 		})}
-	return completing(cmd, false, supplierIDs)
+	return cmd
 }

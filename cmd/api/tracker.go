@@ -63,7 +63,7 @@ func trackerSetViews() *cobra.Command {
 		return client, err
 	})
 	cmd.Flags().StringVar(&views, "views", "", "views that it may read, separated by commas; the first is read")
-	return required(completing(cmd, false, clientIDs), "views")
+	return required(cmd, "views")
 }
 
 func trackerRotate() *cobra.Command {
@@ -75,7 +75,7 @@ func trackerRotate() *cobra.Command {
 			return credentials{ID: id, APIKey: key}, err
 		})}
 	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the old one keeps working")
-	return completing(cmd, false, clientIDs)
+	return cmd
 }
 
 func trackerSwitch(
@@ -86,7 +86,7 @@ func trackerSwitch(
 		RunE: onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 			return change(a.Trackers, ctx, id)
 		})}
-	return completing(cmd, false, clientIDs)
+	return cmd
 }
 
 func trackerLoad() *cobra.Command {
@@ -119,7 +119,6 @@ func trackerLoad() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&client, "client", "", "the client whose records these are, by id or name")
 	cmd.Flags().BoolVar(&replace, "replace", false, "take the place of the client's records of the file's load dates")
-	completingFlag(cmd, "client", clientIDs)
 	return required(cmd, "client")
 }
 

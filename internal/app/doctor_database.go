@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/deployments"
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
 )
@@ -15,30 +17,20 @@ const (
 	clockBroken  = 30 * time.Second // tokens begin to be refused
 )
 
-// rights returns what each role needs of PostgreSQL, as deployments/postgres-roles.sql grants it.
-func rights(role config.Role) []database.Right {
-	tables := map[string]string{
-		"material_requests": "SELECT INSERT UPDATE", "sessions": "SELECT INSERT UPDATE DELETE",
-		"products":         "SELECT INSERT UPDATE",
-		"scoreboard_usage": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE", "suppliers": "SELECT",
-		"supplier_api_keys": "SELECT", "settings": "SELECT", "webhook_deliveries": "SELECT", "tracker_clients": "SELECT",
-		"tracker_views": "SELECT", "request_numbers": "USAGE", "installation": "SELECT",
-		"figures": "SELECT INSERT UPDATE DELETE", "gauges": "SELECT INSERT DELETE",
-	}
-	if role == config.ForWorker {
-		tables = map[string]string{
-			"material_requests": "SELECT UPDATE", "suppliers": "SELECT", "supplier_webhook_secrets": "SELECT",
-			"rate_services": "SELECT", "installation": "SELECT",
-			"products": "SELECT", "workers": "SELECT INSERT UPDATE DELETE", "webhook_shards": "SELECT UPDATE",
-			"webhook_events": "SELECT INSERT UPDATE", "webhook_deliveries": "SELECT INSERT UPDATE",
-			"webhook_attempts": "SELECT INSERT UPDATE", "webhook_receivers": "SELECT INSERT UPDATE",
-			"figures": "SELECT INSERT UPDATE DELETE", "gauges": "SELECT INSERT DELETE",
-		}
-	}
-	var list []database.Right
-	for table, privileges := range tables {
-		for privilege := range strings.FieldsSeq(privileges) {
-			list = append(list, database.Right{Table: table, Privilege: privilege})
+// grants finds the lines of deployments/postgres-roles.sql that hold in every installation; the others are indented.
+var grants = regexp.MustCompile(`(?m)^GRANT ([^;]+?) ON (?:SEQUENCE )?([^;]+?) TO ([^;]+);`)
+
+// rights returns what the role's process needs of PostgreSQL.
+func rights(role config.Role) (list []database.Right) {
+	login := map[config.Role]string{config.ForAPI: "supplyhub_api", config.ForWorker: "supplyhub_worker"}[role]
+	for _, grant := range grants.FindAllStringSubmatch(deployments.Roles, -1) {
+		columns := regexp.MustCompile(`\([^)]*\)`) // a right on some counts
+		for privilege := range strings.SplitSeq(columns.ReplaceAllString(grant[1], ""), ",") {
+			for table := range strings.SplitSeq(grant[2], ",") {
+				if strings.Contains(grant[3], login) {
+					list = append(list, database.Right{Table: strings.TrimSpace(table), Privilege: strings.TrimSpace(privilege)})
+				}
+			}
 		}
 	}
 	return list

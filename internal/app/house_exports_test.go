@@ -11,7 +11,7 @@ import (
 // forTests are exported names that tests of other packages and the benchmark need, and the product does not.
 var forTests = map[string]string{
 	"internal/config.Variables":          "configuration.md's table is made from them",
-	"internal/database.Fingerprint":      "keys the databases that tests copy",
+	"internal/database.Migrations":       "key the databases that tests copy",
 	"internal/dispatch.Cooldown":         "what a test lets pass",
 	"internal/httpapi.OpenAPIDocument":   "the tests check every answer against it",
 	"internal/scoreboard/sample.Match":   "the acceptance tests' provider answers with it",

@@ -45,7 +45,7 @@ var edges = map[string][]string{
 		"internal/round", "internal/tracker", "internal/deliveries", "internal/receivers", "internal/sending",
 		"pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify", "internal/errs", "internal/logctx", "internal/sleep",
-		"internal/terminal",
+		"internal/terminal", "deployments", // the rights of each role
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
 		"internal/logctx",

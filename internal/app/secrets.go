@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -166,9 +165,6 @@ func rules() []config.Rule {
 		{Variable: "SECRETS_KEY", Check: supplierauth.CheckSecretsKeys},
 	}
 }
-
-// ownAddress returns where this process reaches itself when it listens on addr.
-func ownAddress(addr net.Addr) string { return ownURL(addr.String()) }
 
 // ownURL returns where this machine reaches an api that listens on hostPort.
 func ownURL(hostPort string) string {

@@ -51,7 +51,7 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	address := ownAddress(public.Addr())
+	address := ownURL(public.Addr().String())
 	served := *cfg // the caller's stays as it is
 	served.BaseURL = cmp.Or(cfg.BaseURL, address)
 	a, err := build(ctx, &served, log, use{profile: database.Serving, role: "api"})
@@ -107,7 +107,7 @@ func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.
 // HTTP drained, the other tasks stopped; Close does the rest.
 func (a *App) serve(ctx context.Context, public, admin net.Listener, started func(context.Context) error) error {
 	s := &api{App: a, public: public, admin: admin}
-	a.publicAddress, a.adminAddress = ownAddress(public.Addr()), ownAddress(admin.Addr())
+	a.publicAddress, a.adminAddress = ownURL(public.Addr().String()), ownURL(admin.Addr().String())
 	if err := a.openQueue(ctx, "api"); err != nil {
 		return unlessStopped(ctx, err)
 	}

@@ -1,12 +1,14 @@
 package database
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"gorm.io/gorm"
@@ -55,70 +57,54 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 // and its error wins over the server's, which only repeats it.
 func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, next Source) (
 	count int64, err error) {
-	source := &copyText{next: next}
 	statement := fmt.Sprintf("COPY %s (%s) FROM STDIN", pgx.Identifier{table}.Sanitize(), strings.Join(columns, ", "))
+	var fault error
 	err = conn.Raw(func(driver any) error {
 		own, err := connection(driver)
 		if err != nil {
 			return err
 		}
-		tag, err := own.PgConn().CopyFrom(ctx, source, statement)
+		reader, writer := io.Pipe()
+		var rows sync.WaitGroup
+		rows.Go(func() {
+			fault = writeRows(writer, next)
+			_ = writer.CloseWithError(fault) // never fails
+		})
+		tag, err := own.PgConn().CopyFrom(ctx, reader, statement)
+		_ = reader.CloseWithError(io.ErrClosedPipe) // the same
+		rows.Wait()
 		count = tag.RowsAffected()
 		return err
 	})
-	if source.fault != nil {
-		return 0, source.fault // the server's answer only repeats it
+	if fault != nil && !errors.Is(fault, io.ErrClosedPipe) {
+		return 0, fault
 	}
 	return count, err
 }
 
-// copyText writes rows in COPY's text format.
-type copyText struct {
-	next  Source
-	ready []byte
-	fault error
-	ended bool
-	row   []byte
-}
-
-// Read makes rows until the buffer is full.
-func (c *copyText) Read(p []byte) (int, error) {
-	for len(c.ready) == 0 {
-		if c.ended {
-			return 0, io.EOF
-		}
-		if err := c.fill(); err != nil {
-			c.fault = err
-			return 0, err
-		}
-	}
-	n := copy(p, c.ready)
-	c.ready = c.ready[n:]
-	return n, nil
-}
-
-// fill makes the next loadBuffer bytes of rows.
-func (c *copyText) fill() error {
-	c.row = c.row[:0]
-	for len(c.row) < loadBuffer {
-		fields, err := c.next()
+// writeRows writes the source's rows in COPY's text format.
+func writeRows(w io.Writer, next Source) error {
+	buffered := bufio.NewWriterSize(w, loadBuffer)
+	var row []byte
+	for {
+		fields, err := next()
 		if errors.Is(err, io.EOF) {
-			c.ended = true
-			break
+			return buffered.Flush()
 		}
 		if err != nil {
 			return err
 		}
+		row = row[:0]
 		for i, field := range fields {
 			if i > 0 {
-				c.row = append(c.row, '\t')
+				row = append(row, '\t')
 			}
-			c.row = appendCopyField(c.row, field)
+			row = appendCopyField(row, field)
 		}
-		c.row = append(c.row, '\n')
+		if _, err := buffered.Write(append(row, '\n')); err != nil {
+			return err
+		}
 	}
-	c.ready = c.row
-	return nil
 }
 
 // appendCopyField appends a field with what COPY's text format escapes; nil is \N.

@@ -2,10 +2,8 @@ package database
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,8 +32,10 @@ const (
 
 )
 
+// Migrations are the schema of each engine, by its name.
+//
 //go:embed migrations
-var migrations embed.FS
+var Migrations embed.FS
 
 // versionTable has the versions of the migrations that were applied. A database that has our tables without it was
 // made by a development version: those used goose's own name.
@@ -230,7 +230,7 @@ func (m migrator) up(ctx context.Context, provider *goose.Provider) error {
 // provider returns goose over the engine's embedded migrations. Nothing global is used: tests migrate many databases
 // at once.
 func (m migrator) provider(pool *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
-	dir, err := fs.Sub(migrations, "migrations/"+string(m.db.engine))
+	dir, err := fs.Sub(Migrations, "migrations/"+string(m.db.engine))
 	if err != nil {
 		return nil, err
 	}
@@ -240,24 +240,4 @@ func (m migrator) provider(pool *sql.DB, options ...goose.ProviderOption) (*goos
 	}
 	return goose.NewProvider(dialect, pool, dir, append(options, goose.WithDisableGlobalRegistry(true),
 		goose.WithTableName(versionTable))...)
-}
-
-// Fingerprint returns a hash of the engine's migrations, names and contents: the same fingerprint means the same
-// schema.
-func Fingerprint(engine Engine) (string, error) {
-	hash := sha256.New()
-	err := fs.WalkDir(migrations, "migrations/"+string(engine), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := migrations.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(content)
-		hash.Write([]byte(path + "\x00"))
-		hash.Write(sum[:])
-		return nil
-	})
-	return hex.EncodeToString(hash.Sum(nil)), err
 }

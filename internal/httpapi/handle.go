@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -47,30 +48,16 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 	}
 }
 
-// StatusOf returns the HTTP status of an error. This is the only table from kinds to statuses.
+// statuses is the only table from kinds to statuses.
+var statuses = map[errs.Kind]int{
+	errs.Invalid: http.StatusBadRequest, errs.Unauthenticated: http.StatusUnauthorized,
+	errs.Forbidden: http.StatusForbidden, errs.NotFound: http.StatusNotFound, errs.Conflict: http.StatusConflict,
+	errs.Unprocessable: http.StatusUnprocessableEntity, errs.TooLarge: http.StatusRequestEntityTooLarge,
+	errs.Unsupported: http.StatusUnsupportedMediaType, errs.Exhausted: http.StatusTooManyRequests,
+	errs.Unavailable: http.StatusServiceUnavailable,
+}
+
+// StatusOf returns the HTTP status of an error.
 func StatusOf(err error) int {
-	switch errs.KindOf(err) {
-	case errs.Invalid:
-		return http.StatusBadRequest
-	case errs.Unauthenticated:
-		return http.StatusUnauthorized
-	case errs.Forbidden:
-		return http.StatusForbidden
-	case errs.NotFound:
-		return http.StatusNotFound
-	case errs.Conflict:
-		return http.StatusConflict
-	case errs.Unprocessable:
-		return http.StatusUnprocessableEntity
-	case errs.TooLarge:
-		return http.StatusRequestEntityTooLarge
-	case errs.Unsupported:
-		return http.StatusUnsupportedMediaType
-	case errs.Exhausted:
-		return http.StatusTooManyRequests
-	case errs.Unavailable:
-		return http.StatusServiceUnavailable
-	default:
-		return http.StatusInternalServerError
-	}
+	return cmp.Or(statuses[errs.KindOf(err)], http.StatusInternalServerError)
 }

@@ -108,12 +108,10 @@ func (d *Notifier) again(ctx context.Context, what string, step func(context.Con
 		if err == nil && busy {
 			continue
 		}
-		timer := time.NewTimer(lookEvery)
 		select {
-		case <-timer.C:
+		case <-time.After(lookEvery):
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 

@@ -1,6 +1,7 @@
 package scoreboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -27,32 +28,12 @@ const (
 
 // NamePT returns the stage's Portuguese name.
 func (s Stage) NamePT() string {
-	switch s {
-	case RegularSeason:
-		return "Temporada Regular"
-	case GroupStage:
-		return "Fase de Grupos"
-	case RoundOf32:
-		return "Fase de 32"
-	case RoundOf16:
-		return "Oitavas de Final"
-	case QuarterFinals:
-		return "Quartas de Final"
-	case SemiFinals:
-		return "Semifinais"
-	case ThirdPlaceFinal:
-		return "Disputa de 3º Lugar"
-	case Final:
-		return "Final"
-	case PlayOffs:
-		return "Playoffs"
-	case Qualification:
-		return "Classificatória"
-	case PreliminaryRound:
-		return "Rodada Preliminar"
-	default:
-		return "Fase não identificada"
-	}
+	return cmp.Or(map[Stage]string{
+		RegularSeason: "Temporada Regular", GroupStage: "Fase de Grupos", RoundOf32: "Fase de 32",
+		RoundOf16: "Oitavas de Final", QuarterFinals: "Quartas de Final", SemiFinals: "Semifinais",
+		ThirdPlaceFinal: "Disputa de 3º Lugar", Final: "Final", PlayOffs: "Playoffs", Qualification: "Classificatória",
+		PreliminaryRound: "Rodada Preliminar",
+	}[s], "Fase não identificada")
 }
 
 // StageOf reads the English names that a provider has for a match's stage and round. A match for the third place is one

@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // sayAgainAfter is how often the log repeats that something the process needs is unavailable.
 const sayAgainAfter = time.Minute
 
-// onceAMinute drops a warning whose error is an unavailable dependency, when one that says the same of it was logged less
-// than a minute ago: many loops try again each second, and their lines would bury everything else.
-type onceAMinute struct {
+// handler adds to each line what the context knows of the work it belongs to. It drops a warning whose error is an
+// unavailable dependency, when one that says the same of it was logged less than a minute ago: many loops try again each
+// second, and their lines would bury everything else.
+type handler struct {
 	slog.Handler
 	said *said
 }
@@ -27,26 +29,30 @@ type said struct {
 	last map[string]time.Time
 }
 
-func newOnceAMinute(h slog.Handler) onceAMinute {
-	return onceAMinute{h, &said{last: map[string]time.Time{}}}
+func newHandler(h slog.Handler) handler {
+	return handler{h, &said{last: map[string]time.Time{}}}
 }
 
 // Handle passes the record on unless it only repeats.
-func (h onceAMinute) Handle(ctx context.Context, r slog.Record) error {
+func (h handler) Handle(ctx context.Context, r slog.Record) error {
 	if detail := unavailable(r); r.Level >= slog.LevelWarn && detail != "" && !h.said.again(detail, r.Time) {
 		return nil
+	}
+	if attrs := logctx.Attrs(ctx); len(attrs) > 0 {
+		r = r.Clone()
+		r.AddAttrs(attrs...)
 	}
 	return h.Handler.Handle(ctx, r)
 }
 
 // WithAttrs returns the handler of a logger with more attributes.
-func (h onceAMinute) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return onceAMinute{h.Handler.WithAttrs(attrs), h.said}
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return handler{h.Handler.WithAttrs(attrs), h.said}
 }
 
 // WithGroup returns the handler of a logger with a group.
-func (h onceAMinute) WithGroup(name string) slog.Handler {
-	return onceAMinute{h.Handler.WithGroup(name), h.said}
+func (h handler) WithGroup(name string) slog.Handler {
+	return handler{h.Handler.WithGroup(name), h.said}
 }
 
 // unavailable returns what the record's error says of a dependency that is unavailable; empty: nothing.

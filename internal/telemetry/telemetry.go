@@ -3,15 +3,13 @@
 package telemetry
 
 import (
-	"context"
+	"cmp"
 	"io"
 	"log/slog"
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-
-	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 // NewLogger writes to w every line of at least the level (debug, info, warn, error; info when it is none of these),
@@ -24,10 +22,10 @@ func NewLogger(w io.Writer, format, level string, terminal bool) *slog.Logger {
 	}
 	options := &slog.HandlerOptions{Level: least}
 	if format == "text" || format == "" && terminal {
-		return slog.New(contextHandler{newOnceAMinute(slog.NewTextHandler(w, options))})
+		return slog.New(newHandler(slog.NewTextHandler(w, options)))
 	}
 	options.ReplaceAttr = durationsInSeconds
-	return slog.New(contextHandler{newOnceAMinute(slog.NewJSONHandler(w, options))}).With("version", Version())
+	return slog.New(newHandler(slog.NewJSONHandler(w, options))).With("version", Version())
 }
 
 // durationsInSeconds returns what programs that read the log expect; slog writes nanoseconds.
@@ -36,25 +34,6 @@ func durationsInSeconds(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
 	}
 	return a
-}
-
-// contextHandler adds to each line what the context knows of the work it belongs to.
-type contextHandler struct{ slog.Handler }
-
-func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
-	if attrs := logctx.Attrs(ctx); len(attrs) > 0 {
-		r = r.Clone()
-		r.AddAttrs(attrs...)
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return contextHandler{h.Handler.WithAttrs(attrs)}
-}
-
-func (h contextHandler) WithGroup(name string) slog.Handler {
-	return contextHandler{h.Handler.WithGroup(name)}
 }
 
 // NewRegistry returns a Prometheus registry with the collectors of the Go runtime, the process and the build.
@@ -73,34 +52,12 @@ func NewRegistry() *prometheus.Registry {
 // version is set by the linker: -ldflags "-X github.com/supplyhub/supplyhub/internal/telemetry.version=v1.2.3".
 var version string
 
-// Version returns the version of this binary, from the linker or else from the build information; "devel" when neither
-// knows.
+// Version returns the version of this binary, from the linker or else as the Go command stamps it: the tag or commit that
+// it was built from; "devel" when neither knows.
 func Version() string {
-	if version != "" {
-		return version
+	stamped := ""
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
+		stamped = info.Main.Version
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	return versionOf(info)
-}
-
-func versionOf(info *debug.BuildInfo) string {
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	revision := settings["vcs.revision"]
-	switch {
-	case revision == "":
-		return "devel"
-	case settings["vcs.modified"] == "true":
-		return "devel-" + revision[:min(12, len(revision))] + "-modified"
-	default:
-		return "devel-" + revision[:min(12, len(revision))]
-	}
+	return cmp.Or(version, stamped, "devel")
 }

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"maps"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 	"unicode"
@@ -148,29 +149,10 @@ func arguments(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// deref returns what a pointer of the kinds that answers hold points to; nil gives the empty string.
+// deref returns what a pointer points to; nil gives the empty string.
 func deref(v any) any {
-	switch p := v.(type) {
-	case *string:
-		if p != nil {
-			return *p
-		}
-	case *int:
-		if p != nil {
-			return *p
-		}
-	case *int64:
-		if p != nil {
-			return *p
-		}
-	case *float64:
-		if p != nil {
-			return *p
-		}
-	case *time.Time:
-		if p != nil {
-			return *p
-		}
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && !p.IsNil() {
+		return p.Elem().Interface()
 	}
 	return ""
 }

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ func New(config Config) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimSuffix(base.String(), "/"), http: httpClient(config.HTTP),
-		userAgent: orDefault(config.UserAgent, defaultUserAgent), attempts: orDefault(config.Attempts, defaultAttempts),
+		userAgent: cmp.Or(config.UserAgent, defaultUserAgent), attempts: cmp.Or(config.Attempts, defaultAttempts),
 	}
 	c.session = newSession(c, config.APIKey)
 	return c, nil
@@ -79,12 +80,4 @@ func httpClient(h *http.Client) *http.Client {
 	own := *h
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &own
-}
-
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }

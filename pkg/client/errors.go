@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,14 +60,14 @@ type Duplicate struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %d", e.Method, e.Path, e.Status)
-	if text := orDefault(e.Title, http.StatusText(e.Status)); text != "" {
+	if text := cmp.Or(e.Title, http.StatusText(e.Status)); text != "" {
 		b.WriteString(" " + text)
 	}
 	if e.Detail != "" {
 		b.WriteString(": " + e.Detail)
 	}
 	for _, v := range e.Violations {
-		fmt.Fprintf(&b, " [%s %s]", orDefault(v.Parameter, v.Pointer), v.Detail)
+		fmt.Fprintf(&b, " [%s %s]", cmp.Or(v.Parameter, v.Pointer), v.Detail)
 	}
 	for _, d := range e.Duplicates {
 		fmt.Fprintf(&b, " [material %d, sku %q]", d.MaterialID, d.SKU)
@@ -77,26 +78,17 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// kinds are this package's errors by status.
+var kinds = map[int]error{
+	http.StatusBadRequest: ErrInvalid, http.StatusRequestEntityTooLarge: ErrInvalid,
+	http.StatusUnsupportedMediaType: ErrInvalid, http.StatusUnauthorized: ErrUnauthorized,
+	http.StatusForbidden: ErrForbidden, http.StatusNotFound: ErrNotFound, http.StatusConflict: ErrConflict,
+	http.StatusUnprocessableEntity: ErrUnprocessable, http.StatusTooManyRequests: ErrTooManyRequests,
+}
+
 // Is reports whether target is this package's error for the status.
 func (e *Error) Is(target error) bool {
-	switch e.Status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
-		return target == ErrInvalid
-	case http.StatusUnauthorized:
-		return target == ErrUnauthorized
-	case http.StatusForbidden:
-		return target == ErrForbidden
-	case http.StatusNotFound:
-		return target == ErrNotFound
-	case http.StatusConflict:
-		return target == ErrConflict
-	case http.StatusUnprocessableEntity:
-		return target == ErrUnprocessable
-	case http.StatusTooManyRequests:
-		return target == ErrTooManyRequests
-	default:
-		return e.Status >= http.StatusInternalServerError && target == ErrUnavailable
-	}
+	return kinds[e.Status] == target || e.Status >= http.StatusInternalServerError && target == ErrUnavailable
 }
 
 // errorBody is every error body of the service in one.
@@ -124,7 +116,7 @@ func errorOf(method, path string, r *http.Response) *Error {
 	var body errorBody
 	if text, err := io.ReadAll(io.LimitReader(r.Body, maxErrorBody)); err == nil && json.Unmarshal(text, &body) == nil {
 		e.Type, e.Title, e.Violations, e.Duplicates, e.Code = body.Type, body.Title, body.Errors, body.Duplicates, body.Error
-		e.Detail = orDefault(body.Detail, orDefault(body.ErrorDescription, body.Message))
+		e.Detail = cmp.Or(body.Detail, body.ErrorDescription, body.Message)
 	}
 	return e
 }

@@ -67,21 +67,6 @@ func TestPostgres_is_dropped_at_the_end(t *testing.T) {
 	}
 }
 
-func TestFingerprint_differs_between_engines(t *testing.T) {
-	t.Parallel()
-	s, err := database.Fingerprint(database.SQLite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := database.Fingerprint(database.Postgres)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s == p || len(s) != 64 {
-		t.Errorf("fingerprints %q and %q", s, p)
-	}
-}
-
 func BenchmarkPostgres(b *testing.B) {
 	for b.Loop() {
 		databasetest.Postgres(b)

@@ -3,8 +3,10 @@ package databasetest
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -162,11 +164,19 @@ func create(tb testing.TB, template string) string {
 // postgresTemplate is the name of the migrated database that all others are copied from. Its name holds the
 // migrations' fingerprint, so that test processes of one version share it and others do not see it.
 var postgresTemplate = sync.OnceValues(func() (string, error) {
-	fingerprint, err := database.Fingerprint(database.Postgres)
+	hash := sha256.New()
+	err := fs.WalkDir(database.Migrations, "migrations/postgres", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".sql") {
+			return err
+		}
+		content, err := database.Migrations.ReadFile(path)
+		hash.Write(append([]byte(path+"\x00"), content...))
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
-	name := "supplyhub_template_" + fingerprint[:16]
+	name := fmt.Sprintf("supplyhub_template_%.8x", hash.Sum(nil))
 	address, err := databaseAddress(name)
 	if err != nil {
 		return "", err

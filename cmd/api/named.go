@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+)
+
+// supplierOf returns the id of the supplier that is named; an empty name asks for none.
+func supplierOf(ctx context.Context, a *app.App, named string) (string, error) {
+	if named == "" {
+		return "", nil
+	}
+	suppliers, err := a.Suppliers.ListSuppliers(ctx)
+	if err != nil {
+		return "", err
+	}
+	names := map[string]string{}
+	for _, s := range suppliers {
+		names[s.ID] = s.Name
+	}
+	return idOf(ctx, names, "supplier", "supplier_id", named)
+}
+
+// clientOf returns the id of the tracker client that is named.
+func clientOf(ctx context.Context, a *app.App, named string) (string, error) {
+	clients, err := a.Trackers.ListClients(ctx)
+	if err != nil {
+		return "", err
+	}
+	names := map[string]string{}
+	for _, c := range clients {
+		names[c.ID] = c.Name
+	}
+	return idOf(ctx, names, "tracker client", "tracker_client", named)
+}
+
+// idOf returns the id of the one that is named, by its id or by a name that only one has, and notes it for the log.
+func idOf(ctx context.Context, names map[string]string, kind, note, named string) (string, error) {
+	if _, found := names[named]; found {
+		return named, nil
+	}
+	var found, near []string
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		name := names[id]
+		if strings.EqualFold(name, named) {
+			found = append(found, id)
+		}
+		near = append(near, id, name)
+	}
+	switch len(found) {
+	case 0:
+		return "", errs.New(errs.NotFound, "There is no "+kind+" "+named+didYouMean(named, near...))
+	case 1:
+		logctx.Note(ctx, slog.String(note, found[0]))
+		return found[0], nil
+	default:
+		return "", errs.New(errs.Invalid, fmt.Sprintf("%d %ss have the name %s: give an id, %s", len(found), kind, named,
+			strings.Join(found, " or ")))
+	}
+}
