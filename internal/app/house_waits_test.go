@@ -28,7 +28,7 @@ var waits = []struct {
 		deliveries.MarkDue deliveries.finishPostgres deliveries.finishSQLite
 		deliveries.insertDeliveriesPostgres deliveries.insertDeliveriesSQLite
 		deliveries.insertEventsPostgres deliveries.insertEventsSQLite
-		materials.insertPostgres materials.insertSQLite materials.requests materials.saveReceipt materials.takingReceipts
+		materials.insertPostgres materials.insertSQLite materials.roundsTable materials.saveReceipt materials.takingReceipts
 		scoreboard.spend supplierauth.open supplierauth.openPostgres supplierauth.rotateOne work.clear`},
 	{"A loop of the process waits. Other loops go on, no call waits for it, and it repeats its work in its next turn.", `
 		deliveries.Interrupt deliveries.PutBack deliveries.end deliveries.forget deliveries.keep

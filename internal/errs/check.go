@@ -66,7 +66,7 @@ func (c *Check) Number(pointer string, value *float64, largest float64, detail s
 	}
 }
 
-// OneOf is the condition of Member that a value is one of some.
+// OneOf returns the condition of Member that a value is one of some.
 func OneOf[T comparable](some ...T) func(T) bool {
 	return func(v T) bool { return slices.Contains(some, v) }
 }

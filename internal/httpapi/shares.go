@@ -73,7 +73,7 @@ func (s *Shares) leave(w *waiter, reason error) error {
 	return reason
 }
 
-// Release gives back so much of what the caller holds.
+// Release takes so much back of what the caller holds.
 func (s *Shares) Release(caller string, weight int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

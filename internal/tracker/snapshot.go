@@ -134,9 +134,9 @@ func (s *Service) inOrder(l *listing, keys []int64, read func(each func(row [][]
 // fleetStatement takes the rows' ids; then the guard's parameters. PostgreSQL reads them one by one: a condition on all
 // ids at once may be planned, over an empty table, as a walk through all the client's records.
 func (r *relation) fleetStatement(f form) string {
+	ids := `(SELECT value AS "id" FROM json_each($1)) p `
 	if r.postgres() {
-		return `SELECT r."id", ` + r.joined + ` FROM unnest($1::bigint[]) p("id") ` + r.byID() + ` WHERE ` + f.guarded(2)
+		ids = `unnest($1::bigint[]) p("id") `
 	}
-	return `SELECT "id", ` + r.plain + ` FROM ` + r.from + ` WHERE ` + f.guarded(2) +
-		` AND "id" IN (SELECT value FROM json_each($1))`
+	return `SELECT r."id", ` + r.joined + ` FROM ` + ids + r.byID() + ` WHERE ` + f.guarded(2)
 }
