@@ -82,7 +82,7 @@ func deliveryShow() *cobra.Command {
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			delivery, err := a.Deliveries.Show(ctx, args[0])
 			return page{delivery, map[string]columns{"attempts": plain("number:#", "time", "status", "duration_ms:MS",
-				"error|response:ANSWER")}}, err
+				"url", "error|response:ANSWER")}}, err
 		})}
 	return cmd
 }

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"database/sql"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -133,7 +135,11 @@ func TestDoctor_names_each_thing_that_is_broken_in_production(t *testing.T) {
 			map[string]string{"SPORTMONKS_API_TOKEN": "hidden", "SPORTMONKS_BASE_URL": refusing.URL}},
 		"a worker's provider": {"worker", "provider sportmonks", "broken", "refuses the key",
 			map[string]string{"SPORTMONKS_API_TOKEN": "hidden", "SPORTMONKS_BASE_URL": refusing.URL}},
-		"no provider's key": {"worker", "provider balldontlie", "ok", "no worker needs it", nil},
+		"no provider's key": {"worker", "provider balldontlie", "ok", "no worker needs it",
+			map[string]string{"PULSE_API_KEY": "hidden"}},
+		"no scoreboard":           {"api", "scoreboard", "ok", "not configured", nil},
+		"no scoreboard, a worker": {"worker", "scoreboard", "ok", "not configured", nil},
+		"who runs":                {"api", "processes", "ok", "worker", nil},
 		"a provider's limit": {"api", "provider balldontlie", "warning", "rate limit",
 			map[string]string{"FALLBACK_API_KEY": "hidden", "BALLDONTLIE_BASE_URL": limiting.URL}},
 		"a provider's address": {"api", "provider balldontlie", "broken", "call provider",
@@ -153,6 +159,51 @@ func TestDoctor_names_each_thing_that_is_broken_in_production(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A part that is not set up is one line without advice, and a stream of another installation has advice of its own.
+func TestDoctor_gives_advice_that_fits_its_cause(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
+	other := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
+	status, detail, todo := doctor(t, h, "worker", map[string]string{"NATS_URL": other.Env["NATS_URL"]}).said(t, "nats stream")
+	if status != "broken" || !strings.Contains(detail, "belongs to installation") ||
+		!strings.Contains(todo, "another NATS_STREAM") || strings.Contains(todo, "permissions") {
+		t.Errorf("another installation's stream is %s: %s -> %s", status, detail, todo)
+	}
+	for _, binary := range []string{"api", "worker"} {
+		for _, c := range doctor(t, h, binary, nil).Checks {
+			if c.Status == "warning" && (strings.Contains(c.Name, "scoreboard") || strings.Contains(c.Name, "provider")) {
+				t.Errorf("%s warns of a part that is not set up: %s: %s", binary, c.Name, c.Detail)
+			}
+		}
+	}
+	h.Workers[0].Stop()
+	id := submit(t, h.Supplier(t), nil)
+	db, err := sql.Open("pgx", h.Env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(),
+		`UPDATE material_requests SET created_at = created_at - 3600000000 WHERE id = $1`, id); err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the doctor misses the worker", func() bool {
+		found := doctor(t, h, "api", nil)
+		_, idle, todo := found.said(t, "processes")
+		_, _, start := found.said(t, "waiting requests")
+		return strings.Contains(idle, "no worker runs") && strings.Contains(todo, "start a worker") &&
+			strings.HasPrefix(start, "start a worker;")
+	})
+	page := func(path string) string { return string(atConsole(t, h.APIs[0], path, nil).Body) }
+	wait.Until(t, "the console says that no worker runs, and what waits", func() bool {
+		body := page("/console")
+		return strings.Contains(body, "No worker runs.") && strings.Contains(body, "waits for its estimates")
+	})
+	if look := click(t, h, "/console", "Look"); !strings.Contains(page(look), strconv.FormatInt(id, 10)) {
+		t.Errorf("Look links to %s, which does not have request %d", look, id)
 	}
 }
 

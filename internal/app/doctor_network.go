@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
@@ -24,6 +25,7 @@ func (d *doctor) examineWaiting(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	const name = "waiting requests"
+	work := d.examineProcesses(ctx)
 	counts, err := d.figures.Count(ctx)
 	waiting := counts.Oldest
 	if err == nil {
@@ -33,11 +35,39 @@ func (d *doctor) examineWaiting(ctx context.Context) {
 	case err != nil:
 		d.say(broken, name, repairRead, "they could not be counted: %v", err)
 	case waiting > longWait:
-		d.say(warning, name, "start a worker, or more of them; `api request list --status enqueued` shows which wait",
+		todo := "start a worker"
+		if work {
+			todo = "look at what is said of the own endpoint and at the worker's log, or start more workers"
+		}
+		d.say(warning, name, todo+"; `api request list --status enqueued` shows which wait",
 			"the oldest has waited %s for its estimates", waiting.Round(time.Second))
 	default:
 		d.say(well, name, "", "none has waited for long")
 	}
+}
+
+// examineProcesses prints which processes recorded their work lately, and reports whether one of them is a worker.
+func (d *doctor) examineProcesses(ctx context.Context) (work bool) {
+	const name = "processes"
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := d.figures.Processes(ctx)
+	var shown []string
+	for _, p := range found {
+		shown = append(shown, fmt.Sprintf("%s %s since %s", p.Role, p.Version, p.Since.Format(time.RFC3339)))
+		work = work || p.Works()
+	}
+	switch {
+	case err != nil:
+		d.say(broken, name, repairRead, "they could not be read: %v", err)
+	case len(found) > 0 && !work:
+		d.say(warning, name, "start a worker: requests are accepted and wait", "no worker runs; %s", strings.Join(shown, ", "))
+	case len(found) == 0:
+		d.say(well, name, "", "none runs")
+	default:
+		d.say(well, name, "", "%s", strings.Join(shown, ", "))
+	}
+	return work
 }
 
 // examineQueue asks NATS, or the api in which it runs.
@@ -91,9 +121,12 @@ func (d *doctor) sayProcess(ctx context.Context, role string) {
 // sayStream reports whether the stream is there.
 func (d *doctor) sayStream(err error) bool {
 	const name = "nats stream"
+	foreign, isForeign := errors.AsType[queue.ForeignError](err)
 	switch {
 	case errors.Is(err, queue.ErrAbsent):
 		d.say(warning, name, "start the api or a worker: each makes it", "%v", err)
+	case isForeign:
+		d.say(broken, name, foreign.Todo, "%s", foreign.Text)
 	case err != nil:
 		d.say(broken, name, "give the user the permissions of deployments/nats-users.conf, or repair the server", "%v", err)
 	default:

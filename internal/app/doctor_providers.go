@@ -21,7 +21,10 @@ const (
 func (d *doctor) providers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	if len(d.cfg.ScoreboardKeys()) == 0 && d.cfg.PrimaryToken == "" && d.elsewhere(ctx) {
+	if len(d.cfg.ScoreboardKeys()) == 0 && d.cfg.PrimaryToken == "" && d.cfg.FallbackKey == "" {
+		if !d.elsewhere(ctx) {
+			d.say(well, "scoreboard", "", "not configured")
+		}
 		return
 	}
 	if len(d.cfg.ScoreboardKeys()) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/sleep"
+	"github.com/supplyhub/supplyhub/internal/telemetry"
 )
 
 // The figures of the console and of /metrics. A process counts its own work in its metrics; every ten seconds it adds
@@ -52,10 +53,9 @@ func (a *pipeline) did() (did figures.Sample, err error) {
 		}))
 }
 
-// runFigures adds this process's figures to the database until ctx ends; keep: it counts the gauges and trims as
-// well.
-func (a *pipeline) runFigures(ctx context.Context, keep bool) error {
-	return a.figures.Run(ctx, a.log, keep)
+// runFigures adds this process's figures to the database until ctx ends.
+func (a *pipeline) runFigures(ctx context.Context, role string) error {
+	return a.figures.Run(ctx, a.log, figures.Process{Role: role, Version: telemetry.Version()})
 }
 
 // consoleScores is what the console shows of the scoreboard.

@@ -150,7 +150,8 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 		again(time.Minute, "deleting old events failed", s.Deliveries.DeleteDropped) // a table a minute
 	}
 	group.Go(func() error { return s.runGauges(upkeep) })
-	group.Go(func() error { return s.runFigures(upkeep, true) })
+	role := map[bool]string{true: "both", false: "api"}[s.cfg.Embedded()]
+	group.Go(func() error { return s.runFigures(upkeep, role) })
 	group.Go(func() error { return s.Trackers.Watch(upkeep) })
 	group.Go(func() error { return s.watchKeys(upkeep) })
 	workers := make(chan error, 1)

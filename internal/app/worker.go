@@ -62,7 +62,7 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(server, operatorLedger().Listener(admin)) })
 	group.Go(func() error { return a.runGauges(working) })
-	group.Go(func() error { return a.runFigures(working, false) })
+	group.Go(func() error { return a.runFigures(working, "worker") })
 	group.Go(func() error { return a.watchKeys(working) })
 	group.Go(func() error { return a.watchEndpoint(working) })
 	ready.Store(true)

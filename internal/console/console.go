@@ -112,6 +112,7 @@ type Scores interface {
 type Live interface {
 	Hour() []figures.Point
 	Newest() figures.Counts
+	Processes(ctx context.Context) ([]figures.Process, error)
 }
 
 // Deps is what the console is built from.

@@ -36,10 +36,17 @@ type overviewView struct {
 	Pending int64         `json:"waiting"` // deliveries, as the figure has them
 	Waiting time.Duration `json:"oldest_waiting_ns"`
 	GivenUp []deliveryRow `json:"given_up"` // the newest five that are dead or failed
+
+	Processes []figures.Process `json:"processes"`
 }
 
 // Stuck reports whether a request waits longer than it should.
 func (v overviewView) Stuck() bool { return v.Waiting > tooLong }
+
+// Idle reports whether no worker runs, as far as any process is known.
+func (v overviewView) Idle() bool {
+	return len(v.Processes) > 0 && !slices.ContainsFunc(v.Processes, figures.Process.Works)
+}
 
 // Ill reports whether a receiver keeps its supplier's deliveries waiting, unless its supplier or the operator wants
 // that.
@@ -80,7 +87,10 @@ func (s *views) overview(ctx context.Context, _ query) (any, error) {
 	// counts may be older than the rows that were just read
 	now.Failing, now.Paused, now.Dead = int64(v.Failing), int64(paused), max(now.Dead, int64(dead))
 	v.Figures = figuresOf(s.deps.Live.Hour(), now)
-	v.GivenUp, err = s.namedDeliveries(ctx, lost)
+	if v.GivenUp, err = s.namedDeliveries(ctx, lost); err != nil {
+		return nil, err
+	}
+	v.Processes, err = s.deps.Live.Processes(ctx)
 	return v, err
 }
 

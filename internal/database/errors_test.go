@@ -118,7 +118,7 @@ func TestChange_without_room_is_unavailable_and_Ping_says_so_until_there_is_room
 
 // fillFigures needs pages.
 const fillFigures = `WITH RECURSIVE steps (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM steps WHERE n < 1000)
-	INSERT INTO figures SELECT n, 1, 0, 0 FROM steps`
+	INSERT INTO figures (step, process, accepted, delivered) SELECT n, 1, 0, 0 FROM steps`
 
 func TestChange_that_another_process_keeps_from_its_lock_is_unavailable(t *testing.T) {
 	t.Parallel()

@@ -306,3 +306,29 @@ func TestCounts_on_sqlite_go_by_indexes_alone(t *testing.T) {
 		}
 	}
 }
+
+func TestProcesses_are_those_that_recorded_lately(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		for _, p := range []struct {
+			Process
+			last time.Time
+		}{
+			{Process{"worker", "v2", noon}, noon}, {Process{"worker", "v1", noon.Add(-time.Hour)}, noon.Add(-20 * time.Second)},
+			{Process{"api", "v1", noon.Add(-time.Minute)}, noon}, {Process{"api", "v0", noon}, noon.Add(-time.Minute)},
+			{Process{"both", "v0", noon}, noon.Add(time.Minute)}, // before the clock was set back
+		} {
+			r := at(db, p.last)
+			r.itself = p.Process
+			if err := r.tick(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, err := at(db, noon).Processes(t.Context())
+		want := []Process{{"api", "v1", noon.Add(-time.Minute).UTC()}, {"worker", "v1", noon.Add(-time.Hour).UTC()},
+			{"worker", "v2", noon.UTC()}}
+		if err != nil || !slices.Equal(found, want) {
+			t.Errorf("%+v, %v", found, err)
+		}
+	})
+}

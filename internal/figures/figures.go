@@ -27,6 +27,16 @@ const (
 // Sample is what a process did since its start.
 type Sample struct{ Accepted, Delivered int64 }
 
+// Process is one that runs.
+type Process struct {
+	Role    string    `json:"role"` // api, worker, or both
+	Version string    `json:"version"`
+	Since   time.Time `json:"started_at"`
+}
+
+// Works reports whether it does a worker's part.
+func (p Process) Works() bool { return p.Role != "api" }
+
 // Point is one step of the hour over all processes.
 type Point struct {
 	At        time.Time     `json:"at"`
@@ -46,6 +56,7 @@ type Recorder struct {
 	now     func() time.Time
 	did     func() (Sample, error)
 	process int64
+	itself  Process
 	written Sample // up to where the table has it
 
 	mu     sync.RWMutex
@@ -58,8 +69,10 @@ func New(db *database.DB, now func() time.Time, did func() (Sample, error)) *Rec
 	return &Recorder{store: store{db}, now: now, did: did, process: rand.Int64(), steps: map[int64]row{}}
 }
 
-// Run records each step until ctx ends; with keep it keeps the hour of all processes in memory too.
-func (r *Recorder) Run(ctx context.Context, log *slog.Logger, keep bool) error {
+// Run records each step of a process until ctx ends; one that is no worker alone keeps the hour of all in memory too.
+func (r *Recorder) Run(ctx context.Context, log *slog.Logger, itself Process) error {
+	r.itself = itself
+	keep := itself.Role != "worker"
 	ticker := time.NewTicker(stepLength)
 	defer ticker.Stop()
 	for {
@@ -83,7 +96,10 @@ func (r *Recorder) tick(ctx context.Context, keep bool) error {
 	if err != nil {
 		return err
 	}
-	err = r.store.add(ctx, current, r.process,
+	if r.itself.Since.IsZero() {
+		r.itself.Since = r.now()
+	}
+	err = r.store.add(ctx, current, r.process, r.itself,
 		Sample{did.Accepted - r.written.Accepted, did.Delivered - r.written.Delivered})
 	if err != nil {
 		return err
@@ -93,6 +109,12 @@ func (r *Recorder) tick(ctx context.Context, keep bool) error {
 		return err
 	}
 	return r.refresh(ctx, current)
+}
+
+// Processes returns those that recorded one of the last steps.
+func (r *Recorder) Processes(ctx context.Context) ([]Process, error) {
+	current := stepOf(r.now())
+	return r.store.processes(ctx, current-reread+1, current+1)
 }
 
 // refresh reads the whole hour once, then only the steps that may have changed.

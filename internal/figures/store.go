@@ -18,12 +18,30 @@ type row struct {
 }
 
 // add adds to what the process has of the step.
-func (s store) add(ctx context.Context, step, process int64, did Sample) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO figures (step, process, accepted, delivered)
-		VALUES ($1, $2, $3, $4)
+func (s store) add(ctx context.Context, step, process int64, itself Process, did Sample) error {
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO figures (step, process, accepted, delivered, role, version,
+			started_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (step, process) DO UPDATE SET accepted = figures.accepted + excluded.accepted,
-			delivered = figures.delivered + excluded.delivered`, step, process, did.Accepted, did.Delivered)
+			delivered = figures.delivered + excluded.delivered`, step, process, did.Accepted, did.Delivered,
+		itself.Role, itself.Version, itself.Since.UnixMicro())
 	return wrapped("keep figures", err)
+}
+
+// processes returns those of the steps, the oldest of each role first.
+func (s store) processes(ctx context.Context, from, to int64) ([]Process, error) {
+	type row struct {
+		Process
+		since int64
+	}
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT DISTINCT process, role, version, started_at FROM figures
+		WHERE step BETWEEN $1 AND $2 AND role <> '' ORDER BY role, started_at, process`, []any{from, to},
+		func(r *row) []any { return []any{new(int64), &r.Role, &r.Version, &r.since} })
+	found := make([]Process, len(rows))
+	for i, r := range rows {
+		found[i] = r.Process
+		found[i].Since = time.UnixMicro(r.since).UTC()
+	}
+	return found, wrapped("read which processes run", err)
 }
 
 // trim deletes the steps up to the given one.

@@ -69,7 +69,7 @@ func (q *Queue) reconcile(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if _, stranger := errors.AsType[foreignError](err); stranger { // neither take nor add to what is another's
+	if _, stranger := errors.AsType[ForeignError](err); stranger { // neither take nor add to what is another's
 		q.ours.Store(false)
 	}
 	if q.Connected() && q.lacking() == nil { // a permission that is lacking is in the log

@@ -23,10 +23,11 @@ func (c Config) sealed() error {
 	return fmt.Errorf("the stream %[1]s is sealed: delete it (nats stream rm %[1]s), it is made again", c.Stream)
 }
 
-// foreignError says whose the stream is that is not ours.
-type foreignError struct{ text string }
+// ForeignError says whose the stream is that is not ours, and what to do.
+type ForeignError struct{ Text, Todo string }
 
-func (e foreignError) Error() string { return e.text }
+// Error returns both.
+func (e ForeignError) Error() string { return e.Text + ": " + e.Todo }
 
 // foreign returns an error when the stream belongs to another program or to another installation of this one: its
 // retention and storage cannot be changed, and what it keeps for longer, or under other subjects, is not ours to drop.
@@ -34,8 +35,8 @@ func (e foreignError) Error() string { return e.text }
 func (c Config) foreign(have jetstream.StreamConfig) error {
 	want := c.streamConfig()
 	program := func(what string, have, want any) error {
-		return foreignError{fmt.Sprintf("the stream %s was made by another program: its %s, not %s; "+
-			"choose another NATS_STREAM", c.Stream, fmt.Sprintf(what, have), want)}
+		return ForeignError{fmt.Sprintf("the stream %s was made by another program: its %s, not %s", c.Stream,
+			fmt.Sprintf(what, have), want), "choose another NATS_STREAM"}
 	}
 	owner := have.Metadata[installationKey]
 	switch {
@@ -48,9 +49,10 @@ func (c Config) foreign(have jetstream.StreamConfig) error {
 	case owner == "" && have.MaxAge != want.MaxAge:
 		return program("maximum age is %s", have.MaxAge, want.MaxAge)
 	case owner != "" && c.Installation != "" && owner != c.Installation:
-		return foreignError{fmt.Sprintf("the stream %[1]s belongs to installation %[2]s, and this is %[3]s: choose another "+
-			"NATS_STREAM, or delete it (nats stream rm %[1]s) when that installation's database no longer exists",
-			c.Stream, owner, c.Installation)}
+		return ForeignError{
+			fmt.Sprintf("the stream %s belongs to installation %s, and this is %s", c.Stream, owner, c.Installation),
+			fmt.Sprintf("choose another NATS_STREAM, or delete it (nats stream rm %s) when that installation's database "+
+				"no longer exists", c.Stream)}
 	default:
 		return nil
 	}

@@ -71,11 +71,11 @@ func answer(w http.ResponseWriter, status int, body any) {
 }
 
 // secret matches the credentials of a URL and passwords and tokens of connection strings.
-var secret = regexp.MustCompile(`(://)[^/\s@]*@|` +
+var secret = regexp.MustCompile(`(://)[^/\s@]*(@)|` +
 	`((?i:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*)('[^']*'|"[^"]*"|[^\s&,;]+)`)
 
 // WithoutCredentials returns the text without the credentials of addresses and connection strings.
-func WithoutCredentials(text string) string { return secret.ReplaceAllString(text, "${1}${2}***") }
+func WithoutCredentials(text string) string { return secret.ReplaceAllString(text, "${1}${3}***${2}") }
 
 // short returns the error as a probe may show it: one piece, without credentials.
 func short(err error) string {

@@ -336,6 +336,9 @@ CREATE TABLE figures (
     process              bigint NOT NULL,              -- a number of its own for each start
     accepted             bigint NOT NULL,              -- requests, by this process in this step
     delivered            bigint NOT NULL,              -- deliveries, by this process in this step
+    role                 text NOT NULL DEFAULT '',     -- api, worker, or both; empty: of no process
+    version              text NOT NULL DEFAULT '',
+    started_at           bigint NOT NULL DEFAULT 0,     -- the process
     PRIMARY KEY (step, process)
 );
 

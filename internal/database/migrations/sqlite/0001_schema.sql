@@ -319,6 +319,9 @@ CREATE TABLE figures (
     process              integer NOT NULL,              -- a number of its own for each start
     accepted             integer NOT NULL,              -- requests, by this process in this step
     delivered            integer NOT NULL,              -- deliveries, by this process in this step
+    role                 text NOT NULL DEFAULT '',     -- api, worker, or both; empty: of no process
+    version              text NOT NULL DEFAULT '',
+    started_at           integer NOT NULL DEFAULT 0,    -- the process
     PRIMARY KEY (step, process)
 ) WITHOUT ROWID;
 
