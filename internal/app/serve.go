@@ -130,6 +130,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	defer stopUpkeep()
 
 	server := httpapi.NewServer(engine, s.log)
+	server.IdleTimeout = s.cfg.HTTPIdle
 	server.RegisterOnShutdown(s.materials.StopWaiting)
 	held := operatorLedger()
 	operator, err := s.operatorHandler(s.checks, held)
