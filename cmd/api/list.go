@@ -153,7 +153,8 @@ func (c columns) fit(lines [][]string, most int) {
 		at := -1
 		for i, column := range c.names {
 			member, _, _ := strings.Cut(column, ":")
-			cut := member != "id" && !strings.HasSuffix(member, "_id") && widths[i] > leastColumn
+			id := member == "id" || strings.HasSuffix(member, "_id") || member == "destination"
+			cut := !id && widths[i] > leastColumn
 			if cut && (at < 0 || widths[i] > widths[at]) {
 				at = i
 			}

@@ -6,9 +6,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 // pseudoTerminal returns a terminal of so many columns and what is printed on it, once it is closed.
@@ -42,6 +45,19 @@ func pseudoTerminal(t *testing.T, columns uint16) (tty *os.File, printed func() 
 		_ = tty.Close()
 		defer screen.Close()
 		return strings.ReplaceAll(<-text, "\r\n", "\n")
+	}
+}
+
+func TestDeliveries_show_whole_whose_they_are_on_a_narrow_terminal(t *testing.T) {
+	t.Parallel()
+	tty, printed := pseudoTerminal(t, 60)
+	const id, supplier = "msg_0aB1cD2eF3gH4iJ5kL6mN7", "sup_jzb3bynhedh5dyfljzb3bynhed"
+	rows := []map[string]any{{"id": id, "status": "delivered", "request_id": 1234567, "destination": supplier}}
+	if err := (table{rows, deliveryColumns(time.Now())}).writeText(terminal.New(tty)); err != nil {
+		t.Fatal(err)
+	}
+	if text := printed(); !strings.Contains(text, id) || !strings.Contains(text, supplier) {
+		t.Errorf("an id is broken:\n%s", text)
 	}
 }
 

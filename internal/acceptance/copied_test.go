@@ -36,12 +36,7 @@ type copied struct {
 // copiedPrograms returns those whose runtime is installed.
 func copiedPrograms(t *testing.T) (receivers, callers []copied) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "receiver")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, docsReceiver("main.go"))
-	build.Dir = t.TempDir() // outside of this module, as who copies it is
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the receiver: %v\n%s", err, out)
-	}
+	binary := goReceiver(t)
 	receivers = append(receivers, copied{"docs/receiver.go", ".", []string{binary}})
 	callers = append(callers, copied{"pkg/client", ".", []string{os.Args[0], "-test.run=^TestCopied_go_client$"}})
 	if _, err := exec.LookPath("python3"); err == nil {

@@ -96,6 +96,25 @@ func docsReceiver(name string) string {
 	return repository("internal", "httpapi", "docs", "receiver", name)
 }
 
+// goReceiver builds the receiver in Go as who copies it does: the one file, outside of this module.
+func goReceiver(t *testing.T) (binary string) {
+	t.Helper()
+	content, err := os.ReadFile(docsReceiver("main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "receiver.go"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "receiver.go")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the receiver: %v\n%s", err, out)
+	}
+	return filepath.Join(dir, "receiver")
+}
+
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Embedded,
@@ -104,14 +123,7 @@ func TestSamples(t *testing.T) {
 		language, runtime string
 		command           func(t *testing.T) []string
 	}{
-		{"Go", "go", func(t *testing.T) []string {
-			binary := filepath.Join(t.TempDir(), "receiver")
-			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary,
-				docsReceiver("")).CombinedOutput(); err != nil {
-				t.Fatalf("build the receiver: %v\n%s", err, out)
-			}
-			return []string{binary}
-		}},
+		{"Go", "go", func(t *testing.T) []string { return []string{goReceiver(t)} }},
 		{"Python", "python3", func(*testing.T) []string { return []string{"python3", docsReceiver("receiver.py")} }},
 		{"JavaScript", "node", func(*testing.T) []string { return []string{"node", docsReceiver("receiver.mjs")} }},
 	} {

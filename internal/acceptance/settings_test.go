@@ -50,10 +50,10 @@ func TestSettings_that_are_wrong_end_the_start_with_a_line_that_says_what_to_do(
 			"NATS_KEY: is needed with NATS_CERT",
 			"DATABASE_URL: must be a PostgreSQL address, and the files that it names must be readable"}},
 		{"api", []string{"HTTP_ADDR=8080", "ADMIN_ADDR=:99999", "DATA_DIR=/dev/null", "WEBHOOK_TIMEOUT=15",
-			"WEBHOOK_RETRY_SCHEDULE=5", "SCOREBOARD_CACHE_TTL=-1s", "SPORTMONKS_BASE_URL=ftp://x", "PUBLIC_URL=hub.example",
+			"HTTP_IDLE_TIMEOUT=0s", "WEBHOOK_RETRY_SCHEDULE=5", "SCOREBOARD_CACHE_TTL=-1s", "SPORTMONKS_BASE_URL=ftp://x", "PUBLIC_URL=hub.example",
 			"ESTIMATES_WEBHOOK_BASE_URL=localhost:8080", "TRUSTED_PROXIES=10.0.0.0/8, proxy", `LOG_LEVEL="info"`},
 			[]string{"HTTP_ADDR: must be host:port, such as :8080", "ADMIN_ADDR: its port must be 0 to 65535",
-				"DATA_DIR: must be a directory", "WEBHOOK_TIMEOUT: must be a duration such as 15s",
+				"DATA_DIR: must be a directory", "HTTP_IDLE_TIMEOUT: must be positive", "WEBHOOK_TIMEOUT: must be a duration such as 15s",
 				"WEBHOOK_RETRY_SCHEDULE: must be positive durations", "SCOREBOARD_CACHE_TTL: must not be negative",
 				"SPORTMONKS_BASE_URL: must be an http:// or https:// address", "PUBLIC_URL: must be an http://",
 				"ESTIMATES_WEBHOOK_BASE_URL: must be an http://", "TRUSTED_PROXIES: every item must be an IP address",
@@ -82,7 +82,7 @@ func TestSettings_take_white_space_a_single_address_and_warn_of_a_name_a_letter_
 		"DATABSE_URL": "postgres://u:hidden@h/d", "NATS_PORT": "tcp://10.0.0.1:4222",
 	}})
 	if log := h.APIs[0].Log(); !strings.Contains(log, "DATABSE_URL is set and means nothing: is it DATABASE_URL?") ||
-		strings.Contains(log, "NATS_PORT") || strings.Contains(log, "hidden") {
+		strings.Contains(log, "NATS_PORT") || strings.Contains(log, "hidden") || strings.Contains(log, `"level":"ERROR"`) {
 		t.Errorf("the log of the start is\n%s", log)
 	}
 	if !strings.HasPrefix(h.APIs[0].Address(), "[::1]:") {
@@ -96,6 +96,10 @@ func TestSettings_take_white_space_a_single_address_and_warn_of_a_name_a_letter_
 	}
 	if status, detail, _ := found.said(t, "configuration"); status != "ok" {
 		t.Errorf("configuration is %s: %s", status, detail)
+	}
+	found = doctor(t, h, "api", map[string]string{"HTTPS_PROXY": "http://u:hidden@127.0.0.1:3128"})
+	if status, detail, _ := found.said(t, "proxy"); status != "warning" || !strings.Contains(detail, "webhooks") {
+		t.Errorf("proxy is %s: %s", status, detail)
 	}
 	if text, err := json.Marshal(found); err != nil || !strings.Contains(string(text), "DATABSE_URL") {
 		t.Errorf("the doctor does not warn of the name: %s %v", text, err)

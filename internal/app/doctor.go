@@ -79,6 +79,7 @@ func DoctorAPI(ctx context.Context, environ map[string]string) Checkup {
 		d.examine(ctx, d.examineTrackers)
 		d.sayPublic()
 		d.examineEvents(ctx)
+		d.sayProxy(environ)
 		d.providers(ctx)
 	}
 	return d.checkup()
@@ -90,6 +91,7 @@ func DoctorWorker(ctx context.Context, environ map[string]string) Checkup {
 	if d.configured(environ) {
 		d.examine(ctx, func(context.Context) {}) // a worker has no tracker listings, and links none
 		d.examineEvents(ctx)
+		d.sayProxy(environ)
 		d.providers(ctx)
 	}
 	return d.checkup()

@@ -33,6 +33,17 @@ func (d *doctor) sayPublic() {
 	}
 }
 
+// sayProxy warns that webhooks take no proxy: where a call ends has to be known before it is made.
+func (d *doctor) sayProxy(environ map[string]string) {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
+		if environ[name] != "" {
+			d.say(warning, "proxy", "let the workers reach receivers directly; WEBHOOK_DENY_NETWORKS keeps them out of your networks",
+				"%s is set: the scoreboard's providers and traces are called through it, webhooks, PostgreSQL and NATS are not", name)
+			return
+		}
+	}
+}
+
 func local(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

@@ -130,6 +130,7 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	defer stopUpkeep()
 
 	server := httpapi.NewServer(engine, s.log)
+	server.IdleTimeout = s.cfg.HTTPIdle
 	server.RegisterOnShutdown(s.materials.StopWaiting)
 	held := operatorLedger()
 	operator, err := s.operatorHandler(s.checks, held)
@@ -157,7 +158,9 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	workers := make(chan error, 1)
 	if s.cfg.Embedded() {
 		go func() { workers <- s.work(work) }()
-		group.Go(func() error { return s.watchEndpoint(work) })
+		if s.cfg.BaseURL != s.publicAddress {
+			group.Go(func() error { return s.watchEndpoint(work) })
+		}
 	} else {
 		close(workers)
 	}

@@ -98,6 +98,7 @@ func (c *Config) check(f *faults) {
 	f.between("WORKER_CONCURRENCY", c.Concurrency, 1, 10_000)
 	f.between("RECEIVER_CONCURRENCY", c.ReceiverCalls, 1, 10_000)
 	f.bad(c.Timeout <= 0, "WEBHOOK_TIMEOUT", "must be positive")
+	f.bad(c.HTTPIdle <= 0, "HTTP_IDLE_TIMEOUT", "must be positive")
 	f.bad(c.PauseAfter < 0, "WEBHOOK_PAUSE_AFTER", "must not be negative")
 	f.bad(c.DrainDelay < 0 || c.DrainDelay > 25*time.Second, "DRAIN_DELAY", "must be 0s to 25s")
 	f.bad(c.OperatorToken != "" && len(c.OperatorToken) < shortestToken, "OPERATOR_TOKEN",

@@ -21,6 +21,7 @@ import (
 // Config is every variable of both binaries. Its texts for people are in docs.go.
 type Config struct {
 	HTTPAddr       string        `env:"HTTP_ADDR" envDefault:":8080"`
+	HTTPIdle       time.Duration `env:"HTTP_IDLE_TIMEOUT" envDefault:"620s"`
 	AdminAddr      string        `env:"ADMIN_ADDR"`
 	AdminHosts     list          `env:"ADMIN_HOSTS"`
 	OperatorToken  Secret        `env:"OPERATOR_TOKEN"`

@@ -4,6 +4,8 @@ package config
 // plain value of the struct's tag, and its sentence.
 var docs = map[string]struct{ shown, sentence string }{
 	"HTTP_ADDR": {"", "public listener (api)"},
+	"HTTP_IDLE_TIMEOUT": {"",
+		"when the public listener ends a connection without calls: later than each proxy in front of it, or callers get 502"},
 	"ADMIN_ADDR": {"127.0.0.1:9090, worker 127.0.0.1:9091",
 		"operator listener: /console (api), /livez, /readyz, /metrics, /debug/pprof"},
 	"ADMIN_HOSTS": {"none",

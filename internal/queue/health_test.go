@@ -283,27 +283,34 @@ func TestStream_keeps_two_installations_in_one_account_apart(t *testing.T) {
 	}
 }
 
-func TestOpen_by_nkey(t *testing.T) {
+func TestOpen_by_nkey_whose_seed_is_replaced_while_it_runs(t *testing.T) {
 	t.Parallel()
-	user, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := user.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	seed, err := user.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "seed")
-	if err := os.WriteFile(file, seed, 0o600); err != nil {
-		t.Fatal(err)
+	var public string
+	replace := func() {
+		user, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed, err := user.Seed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if public, err = user.PublicKey(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, seed, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	replace()
 	server := queuetest.NewWithOptions(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
 	q := open(t, queue.Config{URL: server.URL(), NKey: file})
 	wait.Until(t, "it is well", func() bool { return q.Health() == nil })
+	server.Stop()
+	replace()
+	server.Restart()
+	wait.Until(t, "it is well as the new user", func() bool { return q.Health() == nil })
 }
 
 func TestOpen_with_a_CA_and_a_client_certificate_of_its_own(t *testing.T) {

@@ -161,11 +161,15 @@ func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed [
 	return err
 }
 
-// AnySealed reports whether the database has a sealed secret. One that was not migrated yet has none.
+// AnySealed reports whether the embedded database has a sealed secret. One that was not migrated yet has none.
 func AnySealed(ctx context.Context, db *database.DB) bool {
 	var one int
-	found, err := database.One(ctx, db.SQL(ctx), `SELECT 1 FROM supplier_webhook_secrets LIMIT 1`, nil, &one)
-	return err == nil && found
+	for _, from := range []string{`sqlite_master WHERE name = 'supplier_webhook_secrets'`, `supplier_webhook_secrets LIMIT 1`} {
+		if found, err := database.One(ctx, db.SQL(ctx), `SELECT 1 FROM `+from, nil, &one); err != nil || !found {
+			return false
+		}
+	}
+	return true
 }
 
 // someSecrets reads secrets that sign now: some of all, as their ids are random.

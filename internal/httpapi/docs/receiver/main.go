@@ -20,8 +20,9 @@ import (
 const maxBody = 1 << 20
 
 type event struct {
-	Type string `json:"type"`
-	Data struct {
+	Type      string    `json:"type"`
+	Timestamp time.Time `json:"timestamp"`
+	Data      struct {
 		RequestID int64             `json:"request_id"`
 		Estimates []json.RawMessage `json:"estimates"`
 	} `json:"data"`
@@ -54,12 +55,14 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, call *http.Request) {
 		return
 	}
 	var e event
-	if err := json.Unmarshal(body, &e); err != nil {
+	err = json.Unmarshal(body, &e)
+	estimated := e.Type == "material_request.estimated"
+	if err != nil || estimated && e.Data.Estimates == nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	id := call.Header.Get("webhook-id")
-	if _, before := r.handled.Load(id); !before && e.Type == "material_request.estimated" {
+	if _, before := r.handled.Load(id); !before && estimated {
 		// Do the work here, or store the event: 2xx is answered after it. After an error answer 500, and it comes again.
 		fmt.Println(id, "request", e.Data.RequestID, "estimates", len(e.Data.Estimates))
 		r.handled.Store(id, true)
