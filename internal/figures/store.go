@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // store is the figures of processes and the gauges that one of them counts.
@@ -23,13 +24,13 @@ func (s store) add(ctx context.Context, step, process int64, did Sample) error {
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT (step, process) DO UPDATE SET accepted = figures.accepted + excluded.accepted,
 			delivered = figures.delivered + excluded.delivered`, step, process, did.Accepted, did.Delivered)
-	return wrapped("keep figures", err)
+	return errs.Doing("keep figures", err)
 }
 
 // trim deletes the steps up to the given one.
 func (s store) trim(ctx context.Context, step int64) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM figures WHERE step <= $1`, step)
-	return wrapped("trim figures", err)
+	return errs.Doing("trim figures", err)
 }
 
 // since sums the processes up, from the given step on, and adds what was counted.
@@ -45,7 +46,7 @@ func (s store) since(ctx context.Context, step int64) ([]row, error) {
 		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.pending, &r.dead, &r.failing,
 			&r.paused}
 	})
-	return rows, wrapped("read figures", err)
+	return rows, errs.Doing("read figures", err)
 }
 
 // most is up to where rows are counted, as the contract has it.
@@ -147,7 +148,7 @@ func (s store) newest(ctx context.Context) (c Counts, err error) {
 				&r.Active, &r.Failing, &r.Paused, &r.Backlog}
 		})
 	if err != nil || len(rows) == 0 {
-		return c, wrapped("read what is counted", err)
+		return c, errs.Doing("read what is counted", err)
 	}
 	c = rows[0].Counts
 	c.At, c.Oldest = time.UnixMicro(rows[0].at), time.Duration(rows[0].oldest)*time.Microsecond
@@ -165,13 +166,5 @@ func (s store) keep(ctx context.Context, c Counts) error {
 			c.Oldest.Microseconds(), c.Pending, c.OldestPending.Microseconds(), c.Dead, c.Failed, c.Active, c.Failing, c.Paused,
 			c.Backlog)
 	}
-	return wrapped("keep what is counted", err)
-}
-
-// wrapped adds to an error what failed; nil stays nil.
-func wrapped(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, database.Translate(err))
+	return errs.Doing("keep what is counted", err)
 }
