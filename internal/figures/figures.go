@@ -46,8 +46,9 @@ type Recorder struct {
 	now     func() time.Time
 	did     func() (Sample, error)
 	process int64
-	written Sample // up to where the table has it
+	written Sample // up to where the table has it; Run's alone
 
+	// mu guards what follows. Run writes steps, whoever calls Counts writes counts, pages and gauges read both.
 	mu     sync.RWMutex
 	steps  map[int64]row
 	counts Counts
