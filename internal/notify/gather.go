@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -98,14 +100,10 @@ func newEvent(n stored, name string) *event {
 // suppliersOf returns the suppliers of the notices, each once.
 func suppliersOf(notices []stored) []string {
 	seen := map[string]bool{}
-	var ids []string
 	for _, n := range notices {
-		if !seen[n.SupplierID] {
-			seen[n.SupplierID] = true
-			ids = append(ids, n.SupplierID)
-		}
+		seen[n.SupplierID] = true
 	}
-	return ids
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // stored is a notice with its moment.
@@ -127,7 +125,7 @@ type event struct {
 	attempts                                     int64
 }
 
-// open reports whether the event still takes in what happens at the given time.
+// open reports whether the event still covers the given time.
 func (e *event) open(at time.Time) bool { return at.Before(e.at.Add(window)) }
 
 // takeIn adds a notice to an event that sums up. It keeps the first 20 ids and the last error.
@@ -167,8 +165,5 @@ func (e *event) body() ([]byte, error) {
 		Timestamp time.Time `json:"timestamp"`
 		Data      data      `json:"data"`
 	}{e.kind, e.at.UTC().Truncate(time.Second), d})
-	if err != nil {
-		return nil, fmt.Errorf("encode operator event: %w", err)
-	}
-	return body, nil
+	return body, errs.Doing("encode operator event", err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // A notice to the operator is stored in the transaction of what it reports, so none is lost and none reports what did
@@ -53,8 +54,7 @@ type Deps struct {
 	Timeout time.Duration // of one attempt
 }
 
-// Notifier stores notices and, while it runs, sends them. A nil one is of a service whose operator wants none:
-// it takes none.
+// Notifier stores notices and, while it runs, sends them. A nil Notifier does nothing: the operator wants no notices.
 type Notifier struct {
 	deps  Deps
 	store store
@@ -108,10 +108,7 @@ func (d *Notifier) again(ctx context.Context, what string, step func(context.Con
 		if err == nil && busy {
 			continue
 		}
-		select {
-		case <-time.After(lookEvery):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, lookEvery)
 	}
 }
 

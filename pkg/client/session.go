@@ -24,6 +24,7 @@ type session struct {
 	client *Client
 	key    func() string // a function, so that no print of a Client shows it
 
+	// mu guards what follows. Callers read the pair and begin a renewal; its goroutine alone writes a new pair.
 	mu      sync.Mutex
 	pair    pair
 	renewal *renewal // in flight; nil otherwise
@@ -159,13 +160,7 @@ func (c *Client) Revoke(ctx context.Context) error {
 		return err
 	}
 	k := call{method: http.MethodPost, path: revokePath, safe: true}
-	for attempt := 1; ; attempt++ {
-		err := c.send(ctx, k, body, http.Header{}, nil)
-		wait, again := retry(k, err, attempt)
-		if !again || attempt >= c.attempts || !pause(ctx, wait) {
-			return err
-		}
-	}
+	return c.repeat(ctx, k, func() error { return c.send(ctx, k, body, http.Header{}, nil) })
 }
 
 // Ping is the answer of the service to a token.
