@@ -36,7 +36,7 @@ type Delivery struct {
 	Status       Status     `json:"status"`
 	AttemptCount int64      `json:"attempt_count"`   // attempts begun, over all series
 	LastStatus   *int       `json:"last_status"`     // of the last attempt's answer; nil when there was none
-	LastError    *string    `json:"last_error"`      // why it failed, or why retention ended it; nil: neither
+	LastError    *string    `json:"last_error"`      // why there was none, or why retention ended it; nil: neither
 	NextAttempt  *time.Time `json:"next_attempt_at"` // nil unless pending, and during an attempt
 	CreatedAt    time.Time  `json:"created_at"`
 	UpdatedAt    time.Time  `json:"updated_at"`

@@ -56,7 +56,7 @@ func (r deliveryRow) delivery() Delivery {
 	switch {
 	case r.EndedBecause != nil: // its last attempt keeps its own
 		d.LastError = r.EndedBecause
-	case r.LastError != "":
+	case r.LastError != "" && r.LastStatus == nil: // an answer's probable cause is the attempt's
 		d.LastError = &r.LastError
 	}
 	return d
