@@ -42,8 +42,8 @@ func compose(t *testing.T) composed {
 // ofTheImage are the variables that the image sets or whose default is the only value that fits a container.
 var ofTheImage = []string{"HTTP_ADDR", "DATA_DIR"}
 
-// ofGo are the variables that the runtime of Go reads in every binary.
-var ofGo = []string{"GOMEMLIMIT"}
+// ofGo are the variables that Go itself reads in every binary.
+var ofGo = []string{"GOMEMLIMIT", "HTTPS_PROXY", "NO_PROXY"}
 
 func TestCompose_passes_every_variable_that_there_is_and_no_other(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,9 @@ func (i *identity) renew(t *testing.T) {
 
 // config is a server's, with the certificate of the moment.
 func (i *identity) config() *tls.Config {
-	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return i.current.Load(), nil }}
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return i.current.Load(), nil
+	}}
 }
 
 // socketOf returns the socket of the test's PostgreSQL.
@@ -170,7 +172,8 @@ func TestCredentials_that_are_refused_while_it_runs_are_one_line_a_minute_and_th
 		}
 	}
 	execute(`CREATE ROLE ` + role + ` SUPERUSER LOGIN`)
-	address.User, address.Host, address.RawQuery = url.User(role), apptest.NewProxy(t, "unix", socket).Address, "pool_max_conn_lifetime=1s"
+	address.User, address.Host = url.User(role), apptest.NewProxy(t, "unix", socket).Address
+	address.RawQuery = "pool_max_conn_lifetime=1s"
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1, Env: map[string]string{
 		"DATABASE_URL": address.String(), "NATS_URL": "nats://user:of-a-test@" + link.Address}})
 	s := h.Supplier(t)

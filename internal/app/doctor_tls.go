@@ -37,7 +37,8 @@ func (d *doctor) sayPublic() {
 func (d *doctor) sayProxy(environ map[string]string) {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		if environ[name] != "" {
-			d.say(warning, "proxy", "let the workers reach receivers directly; WEBHOOK_DENY_NETWORKS keeps them out of your networks",
+			d.say(warning, "proxy",
+				"let the workers reach receivers directly; WEBHOOK_DENY_NETWORKS keeps them out of your networks",
 				"%s is set: the scoreboard's providers and traces are called through it, webhooks, PostgreSQL and NATS are not", name)
 			return
 		}
