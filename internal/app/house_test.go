@@ -53,7 +53,7 @@ var edges = map[string][]string{
 		"internal/web", "internal/deliveries", "internal/receivers"},
 	"internal/figures":     {"internal/database"},
 	"internal/notice":      {},
-	"internal/notify":      {"internal/database", "internal/notice", "pkg/webhook"},
+	"internal/notify":      {"internal/database", "internal/notice", "internal/sleep", "pkg/webhook"},
 	"internal/caller":      {"pkg/webhook"}, // what signs the calls of a receiver
 	"internal/cursor":      {},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones

@@ -14,6 +14,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // A notice to the operator is stored in the transaction of what it reports, so none is lost and none reports what did
@@ -108,10 +109,7 @@ func (d *Notifier) again(ctx context.Context, what string, step func(context.Con
 		if err == nil && busy {
 			continue
 		}
-		select {
-		case <-time.After(lookEvery):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, lookEvery)
 	}
 }
 
