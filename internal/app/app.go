@@ -21,6 +21,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials"
@@ -246,10 +247,7 @@ func (a *App) buildListings(serving bool) (err error) {
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
 		Primary: primary(a.cfg, a.log, a.db.Now), Fallback: fallback(a.cfg, a.log), Metrics: a.providerMetrics,
 	})
-	if err != nil {
-		return fmt.Errorf("set up scoreboard: %w", err)
-	}
-	return nil
+	return errs.Doing("set up scoreboard", err)
 }
 
 // openPortal reads the portal's pages.
@@ -258,10 +256,7 @@ func (a *App) openPortal() (err error) {
 		Sessions: a.Suppliers, Requests: a.materials, Deliveries: a.Sent, Receiver: a.Receivers,
 		Bearer: supplierauth.Handlers{Service: a.Suppliers}.Bearer, PublicURL: a.cfg.PublicURL, Now: a.db.Now,
 	})
-	if err != nil {
-		return fmt.Errorf("set up portal: %w", err)
-	}
-	return nil
+	return errs.Doing("set up portal", err)
 }
 
 // PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else where the service listens.

@@ -51,9 +51,9 @@ var edges = map[string][]string{
 		"internal/logctx",
 		"internal/materials", "internal/round", "internal/scoreboard", "internal/supplierauth", "internal/tracker",
 		"internal/web", "internal/deliveries", "internal/receivers"},
-	"internal/figures":     {"internal/database"},
+	"internal/figures":     {"internal/database", "internal/errs"},
 	"internal/notice":      {},
-	"internal/notify":      {"internal/database", "internal/notice", "internal/sleep", "pkg/webhook"},
+	"internal/notify":      {"internal/database", "internal/errs", "internal/notice", "internal/sleep", "pkg/webhook"},
 	"internal/caller":      {"pkg/webhook"}, // what signs the calls of a receiver
 	"internal/cursor":      {},
 	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones

@@ -19,6 +19,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // A restore is all or nothing. Everything is unpacked into a directory of its own inside DATA_DIR, where no service
@@ -116,10 +117,8 @@ func removeHalf(dir, staged string, names []string) error {
 			return fmt.Errorf("remove what a restore left that broke off: %w", err)
 		}
 	}
-	if err := errors.Join(lock.Close(), syncDir(dir), os.RemoveAll(staged)); err != nil {
-		return fmt.Errorf("remove what a restore left that broke off: %w", err)
-	}
-	return nil
+	return errs.Doing("remove what a restore left that broke off",
+		errors.Join(lock.Close(), syncDir(dir), os.RemoveAll(staged)))
 }
 
 // emptyDataDir makes DATA_DIR, or refuses one that has something in it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
 	"github.com/supplyhub/supplyhub/internal/terminal"
@@ -95,10 +96,7 @@ func keptSecret(file string, generate func() (string, error)) (string, error) {
 		return "", fmt.Errorf("keep secret: %w", err)
 	}
 	text, err = os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("read secret: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
+	return strings.TrimSpace(string(text)), errs.Doing("read secret", err)
 }
 
 // writeSecret makes the file whole or not at all: written and synced next to it, then linked to its name.

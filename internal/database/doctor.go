@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Examination is what an operator wants to know of a database that answers.
@@ -138,8 +140,5 @@ func (d *DB) Lacking(ctx context.Context, rights []Right) ([]Right, error) {
 			WHEN 'USAGE' THEN has_sequence_privilege(to_regclass(t), p)
 			ELSE has_any_column_privilege(to_regclass(t), p) END`,
 		[]any{tables, privileges}, func(r *Right) []any { return []any{&r.Table, &r.Privilege} })
-	if err != nil {
-		return nil, fmt.Errorf("read rights: %w", err)
-	}
-	return lacking, nil
+	return lacking, errs.Doing("read rights", err)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -245,8 +244,5 @@ func (d *DB) TryChange(ctx context.Context) error {
 		_, err = Exec(ctx, own, `DELETE FROM figures WHERE step < 0 AND process = $1`, process)
 		return err
 	})
-	if err = d.refusals.note(ctx, err); err != nil {
-		return fmt.Errorf("write rows and take them back: %w", err)
-	}
-	return nil
+	return errs.Doing("write rows and take them back", d.refusals.note(ctx, err))
 }

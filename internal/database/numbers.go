@@ -3,6 +3,8 @@ package database
 import (
 	"context"
 	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Numbers takes n numbers that are never given out again, in every process, and returns the first; on PostgreSQL n is
@@ -14,10 +16,7 @@ func (d *DB) Numbers(ctx context.Context, n int) (first int64, err error) {
 		_, err = One(ctx, d.SQL(ctx), `UPDATE sequences SET value = value + $1 WHERE name = 'request_numbers'
 			RETURNING value - $2`, []any{n, n - 1}, &first)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("take numbers: %w", err)
-	}
-	return first, nil
+	return first, errs.Doing("take numbers", err)
 }
 
 // Installation returns the random id that the first migration gave this installation. A copy of the database has the

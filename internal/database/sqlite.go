@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // The embedded engine: one file, one writer. Commits survive a loss of power (synchronous FULL, WAL). SQLite itself
@@ -139,10 +141,8 @@ func (d *DB) CopyTo(ctx context.Context, path string) error {
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("copy the database: %w", err)
 	}
-	if _, err := Exec(ctx, d.ReaderSQL(ctx), `VACUUM INTO $1`, path); err != nil {
-		return fmt.Errorf("copy the database: %w", err)
-	}
-	return nil
+	_, err = Exec(ctx, d.ReaderSQL(ctx), `VACUUM INTO $1`, path)
+	return errs.Doing("copy the database", err)
 }
 
 // CheckFile reads the whole SQLite file and returns ErrDamaged when something in it contradicts something else, its

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // store is the figures of processes and the gauges that one of them counts.
@@ -24,7 +25,7 @@ func (s store) add(ctx context.Context, step, process int64, itself Process, did
 		ON CONFLICT (step, process) DO UPDATE SET accepted = figures.accepted + excluded.accepted,
 			delivered = figures.delivered + excluded.delivered`, step, process, did.Accepted, did.Delivered,
 		itself.Role, itself.Version, itself.Since.UnixMicro())
-	return wrapped("keep figures", err)
+	return errs.Doing("keep figures", err)
 }
 
 // processes returns those of the steps, the oldest of each role first.
@@ -41,13 +42,13 @@ func (s store) processes(ctx context.Context, from, to int64) ([]Process, error)
 		found[i] = r.Process
 		found[i].Since = time.UnixMicro(r.since).UTC()
 	}
-	return found, wrapped("read which processes run", err)
+	return found, errs.Doing("read which processes run", err)
 }
 
 // trim deletes the steps up to the given one.
 func (s store) trim(ctx context.Context, step int64) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM figures WHERE step <= $1`, step)
-	return wrapped("trim figures", err)
+	return errs.Doing("trim figures", err)
 }
 
 // since sums the processes up, from the given step on, and adds what was counted.
@@ -63,7 +64,7 @@ func (s store) since(ctx context.Context, step int64) ([]row, error) {
 		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.pending, &r.dead, &r.failing,
 			&r.paused}
 	})
-	return rows, wrapped("read figures", err)
+	return rows, errs.Doing("read figures", err)
 }
 
 // most is up to where rows are counted, as the contract has it.
@@ -165,7 +166,7 @@ func (s store) newest(ctx context.Context) (c Counts, err error) {
 				&r.Active, &r.Failing, &r.Paused, &r.Backlog}
 		})
 	if err != nil || len(rows) == 0 {
-		return c, wrapped("read what is counted", err)
+		return c, errs.Doing("read what is counted", err)
 	}
 	c = rows[0].Counts
 	c.At, c.Oldest = time.UnixMicro(rows[0].at), time.Duration(rows[0].oldest)*time.Microsecond
@@ -183,13 +184,5 @@ func (s store) keep(ctx context.Context, c Counts) error {
 			c.Oldest.Microseconds(), c.Pending, c.OldestPending.Microseconds(), c.Dead, c.Failed, c.Active, c.Failing, c.Paused,
 			c.Backlog)
 	}
-	return wrapped("keep what is counted", err)
-}
-
-// wrapped adds to an error what failed; nil stays nil.
-func wrapped(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, database.Translate(err))
+	return errs.Doing("keep what is counted", err)
 }

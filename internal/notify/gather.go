@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -167,8 +167,5 @@ func (e *event) body() ([]byte, error) {
 		Timestamp time.Time `json:"timestamp"`
 		Data      data      `json:"data"`
 	}{e.kind, e.at.UTC().Truncate(time.Second), d})
-	if err != nil {
-		return nil, fmt.Errorf("encode operator event: %w", err)
-	}
-	return body, nil
+	return body, errs.Doing("encode operator event", err)
 }

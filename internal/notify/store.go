@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/notice"
 )
 
@@ -30,10 +31,7 @@ func (s store) add(ctx context.Context, n notice.Notice, now time.Time) error {
 // anyNotice reports whether there is something to gather.
 func (s store) anyNotice(ctx context.Context) (waiting bool, err error) {
 	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT EXISTS (SELECT 1 FROM operator_notices)`, nil, &waiting)
-	if err != nil {
-		return false, fmt.Errorf("look for operator notices: %w", err)
-	}
-	return waiting, nil
+	return waiting, errs.Doing("look for operator notices", err)
 }
 
 // noticeRow is a notice as it is stored.
@@ -99,10 +97,7 @@ func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) 
 	events, err := s.queryEvents(ctx, `SELECT `+eventColumns+` FROM operator_events
 		WHERE due_at > $1 AND attempts = 0 AND type IN ($2, $3)`+s.db.RowLock(` FOR UPDATE`),
 		now.UnixMicro(), notice.DeliveryDead, notice.RequestFailed)
-	if err != nil {
-		return nil, fmt.Errorf("read open operator events: %w", err)
-	}
-	return events, nil
+	return events, errs.Doing("read open operator events", err)
 }
 
 // save stores what gathering has made: fresh events, and those that took something in.
@@ -134,10 +129,7 @@ func (s store) claim(ctx context.Context, now time.Time, lease time.Duration, li
 		WHERE `+s.db.Chosen("id", `SELECT id FROM operator_events WHERE due_at <= $2 ORDER BY due_at LIMIT $3`+
 		s.db.RowLock(` FOR UPDATE SKIP LOCKED`))+` RETURNING `+eventColumns,
 		now.Add(lease).UnixMicro(), now.UnixMicro(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("begin to send operator events: %w", err)
-	}
-	return events, nil
+	return events, errs.Doing("begin to send operator events", err)
 }
 
 // forget and putOff change nothing when another process attempts the event meanwhile.

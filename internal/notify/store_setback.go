@@ -2,10 +2,10 @@ package notify
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // SetBack follows a clock that was set back: events that began in what is now the future cover the minute from now on,
@@ -30,8 +30,5 @@ func (s store) setBack(ctx context.Context, now time.Time) error {
 			s.db.Free("operator_events", "id", `(at > $3 OR due_at > $4)`), now.UnixMicro(), longest, apart,
 			now.Add(window+settle+database.ClockApart).UnixMicro())
 	}
-	if err != nil {
-		return fmt.Errorf("have operator events wait from now on: %w", err)
-	}
-	return nil
+	return errs.Doing("have operator events wait from now on", err)
 }

@@ -2,9 +2,10 @@ package scoreboard
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 const (
@@ -107,10 +108,7 @@ func encode(b Board, day time.Time, source string, now time.Time) ([]byte, error
 	r.Metadata = metadataJSON{Source: source, Region: region, LastUpdate: stamp,
 		Ping: pingJSON{Active: true, Status: statusText, LastPingAt: stamp}}
 	body, err := json.Marshal(envelope{ShortMessage: onSuccess, Response: r, Messages: []message{}, HTTPStatusCode: 200})
-	if err != nil {
-		return nil, fmt.Errorf("encode scoreboard: %w", err)
-	}
-	return body, nil
+	return body, errs.Doing("encode scoreboard", err)
 }
 
 // currentGame returns the competition's stage and round: the first that is not finished, else the last.

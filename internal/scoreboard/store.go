@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // store is the counted requests and the runtime settings.
@@ -15,10 +16,7 @@ type store struct{ db *database.DB }
 func (s *store) used(ctx context.Context, requester, day string) (used int64, err error) {
 	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT used FROM scoreboard_usage
 		WHERE requester = $1 AND day = $2`, []any{requester, day}, &used)
-	if err != nil {
-		return 0, fmt.Errorf("read scoreboard usage: %w", err)
-	}
-	return used, nil
+	return used, errs.Doing("read scoreboard usage", err)
 }
 
 // spend counts up to n requests and returns how many were within the limit and how many are counted now.
@@ -35,10 +33,7 @@ func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted,
 		VALUES ($1, $2, $3, $3)
 		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+`
 		RETURNING granted, used`, []any{item.requester, item.day, min(n, limit), n, limit}, &granted, &used)
-	if err != nil {
-		return 0, 0, fmt.Errorf("count scoreboard requests: %w", err)
-	}
-	return granted, used, nil
+	return granted, used, errs.Doing("count scoreboard requests", err)
 }
 
 // settings returns what is set, by key.
@@ -61,16 +56,11 @@ func (s *store) set(ctx context.Context, key, value string, now time.Time) error
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO settings (key, value, updated_at) VALUES ($1, $2, $3)
 		ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
 		key, value, now.UnixMicro())
-	if err != nil {
-		return fmt.Errorf("store setting: %w", err)
-	}
-	return nil
+	return errs.Doing("store setting", err)
 }
 
 // unset removes a setting: its default counts again.
 func (s *store) unset(ctx context.Context, key string) error {
-	if _, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM settings WHERE key = $1`, key); err != nil {
-		return fmt.Errorf("remove setting: %w", err)
-	}
-	return nil
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM settings WHERE key = $1`, key)
+	return errs.Doing("remove setting", err)
 }

@@ -2,10 +2,10 @@ package supplierauth
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // mostLooked bounds how many of a supplier's sessions, the newest, are looked at to count those that live.
@@ -42,8 +42,5 @@ func (s *Service) AccessOf(ctx context.Context, supplierID string) (a Access, er
 	if err == nil {
 		a.Sessions, a.Portal, err = s.store.sessionsOf(ctx, supplierID, now)
 	}
-	if err != nil {
-		return Access{}, fmt.Errorf("read the supplier's keys and sessions: %w", err)
-	}
-	return a, nil
+	return a, errs.Doing("read the supplier's keys and sessions", err)
 }

@@ -61,10 +61,7 @@ func (s *Service) CreateSupplier(ctx context.Context, given Supplier) (Created, 
 // ListSuppliers returns all suppliers, oldest first; never nil.
 func (s *Service) ListSuppliers(ctx context.Context) ([]Supplier, error) {
 	suppliers, err := s.store.listSuppliers(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list suppliers: %w", err)
-	}
-	return suppliers, nil
+	return suppliers, errs.Doing("list suppliers", err)
 }
 
 // UpdateSupplier changes what the patch names; tokens issued from now on follow it.
@@ -139,10 +136,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 		secret, err = s.addSecret(ctx, id, now)
 		return err
 	})
-	if err != nil {
-		return "", fmt.Errorf("rotate webhook secret: %w", err)
-	}
-	return secret, nil
+	return secret, errs.Doing("rotate webhook secret", err)
 }
 
 // Deactivate refuses the supplier's API keys and ends all its sessions. Access tokens that are out live until their
@@ -159,10 +153,7 @@ func (s *Service) Deactivate(ctx context.Context, id string) error {
 func (s *Service) endInactive(ctx context.Context, id string) error {
 	n, err := s.store.endSessions(ctx, id, endedByDeactivation, true, s.now())
 	s.ended.WithLabelValues(endedByDeactivation).Add(float64(n))
-	if err != nil {
-		return fmt.Errorf("end the sessions of a deactivated supplier: %w", err)
-	}
-	return nil
+	return errs.Doing("end the sessions of a deactivated supplier", err)
 }
 
 // RevokeSessions ends all sessions of the supplier, those in the portal included; its API keys make new ones. It
@@ -177,10 +168,7 @@ func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, e
 	}
 	s.ended.WithLabelValues(endedByRevoke).Add(float64(ended))
 	logctx.Note(ctx, slog.Int64("count", ended))
-	if err != nil {
-		return ended, fmt.Errorf("revoke sessions: %w", err)
-	}
-	return ended, nil
+	return ended, errs.Doing("revoke sessions", err)
 }
 
 // Activate lets a deactivated supplier's API keys in again, after the rest of its sessions has ended: none comes back.
@@ -280,10 +268,7 @@ func (s *Service) SupplierPage(ctx context.Context, after string, limit int) (pa
 // SuppliersOf returns the suppliers of the ids, in no order; unknown ones are absent.
 func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {
 	found, err := s.store.suppliersOf(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read suppliers: %w", err)
-	}
-	return found, nil
+	return found, errs.Doing("read suppliers", err)
 }
 
 // SearchSuppliers returns the suppliers whose id is the text or whose name has it, in whichever case, at most limit of

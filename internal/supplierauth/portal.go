@@ -45,10 +45,7 @@ func (s *Service) NewPortalLink(ctx context.Context, supplierID string, secure b
 		}
 		return s.store.insertPortalLink(ctx, portalHash(token), supplierID, secure, expires)
 	})
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("make portal link: %w", err)
-	}
-	return token, expires, nil
+	return token, expires, errs.Doing("make portal link", err)
 }
 
 // OpenPortal exchanges a link's token for a new session and ends the browser's former one, if any. A token that the
@@ -97,10 +94,7 @@ func (s *Service) OpenPortal(ctx context.Context, link, former string) (session 
 // PortalLinkOwner returns whom a link would sign in, without using it up; empty for none.
 func (s *Service) PortalLinkOwner(ctx context.Context, link string) (string, error) {
 	owner, err := s.store.portalLinkOwner(ctx, portalHash(link))
-	if err != nil {
-		return "", fmt.Errorf("look a portal link up: %w", err)
-	}
-	return owner, nil
+	return owner, errs.Doing("look a portal link up", err)
 }
 
 // PortalPrincipal returns the supplier of a live session. It counts against the supplier's rate limit.
@@ -119,29 +113,20 @@ func (s *Service) PortalPrincipal(ctx context.Context, token string) (caller.Pri
 // OpenConsole begins a session of the operator's console, known by a text that the caller made.
 func (s *Service) OpenConsole(ctx context.Context, text string, ttl time.Duration) error {
 	now := s.now()
-	if err := s.store.insertPortalSession(ctx, portalHash(text), "", now, now.Add(ttl)); err != nil {
-		return fmt.Errorf("open console session: %w", err)
-	}
-	return nil
+	return errs.Doing("open console session", s.store.insertPortalSession(ctx, portalHash(text), "", now, now.Add(ttl)))
 }
 
 // InConsole reports whether the text is that of a live session of the console.
 func (s *Service) InConsole(ctx context.Context, text string) (bool, error) {
 	found, err := s.store.consoleSession(ctx, portalHash(text), s.now())
-	if err != nil {
-		return false, fmt.Errorf("find console session: %w", err)
-	}
-	return found, nil
+	return found, errs.Doing("find console session", err)
 }
 
 // ClosePortal ends a session, of the console too; one that is none is fine.
 func (s *Service) ClosePortal(ctx context.Context, token string) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	if err := s.store.deletePortalSession(ctx, portalHash(token)); err != nil {
-		return fmt.Errorf("close portal session: %w", err)
-	}
-	return nil
+	return errs.Doing("close portal session", s.store.deletePortalSession(ctx, portalHash(token)))
 }
 
 // holdActive keeps the supplier active until the transaction ends. Errors: errs.NotFound, errs.Forbidden.

@@ -94,19 +94,13 @@ func (s *Service) openSome(ctx context.Context) (none bool, err error) {
 // Names returns the names of the given suppliers, by id; unknown ones are absent.
 func (s *Service) Names(ctx context.Context, supplierIDs []string) (map[string]string, error) {
 	names, err := s.store.names(ctx, supplierIDs)
-	if err != nil {
-		return nil, fmt.Errorf("read suppliers' names: %w", err)
-	}
-	return names, nil
+	return names, errs.Doing("read suppliers' names", err)
 }
 
 // WebhookSecrets returns the secrets that sign now, the newest first; never nil.
 func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]caller.SecretValidity, error) {
 	secrets, err := s.store.secrets(ctx, supplierID, s.now())
-	if err != nil {
-		return nil, fmt.Errorf("list webhook secrets: %w", err)
-	}
-	return secrets, nil
+	return secrets, errs.Doing("list webhook secrets", err)
 }
 
 // SetWebhookURL stores a supplier's own choice of its receiver; empty removes it. Errors: errs.Invalid, errs.NotFound.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Access tokens are JWTs that any process verifies without the database, by the keys of JWT_SIGNING_KEYS: the first
@@ -110,10 +110,7 @@ func (t *tokens) issue(g grant) (string, error) {
 	})
 	token.Header["kid"], token.Header["typ"] = key.id, tokenType
 	signed, err := token.SignedString(key.private)
-	if err != nil {
-		return "", fmt.Errorf("sign access token: %w", err)
-	}
-	return signed, nil
+	return signed, errs.Doing("sign access token", err)
 }
 
 // verify returns who an access token speaks for. Every fault is errTokenRefused.

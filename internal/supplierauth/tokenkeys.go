@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // The keys of access tokens and their public side, /.well-known/jwks.json: Ed25519 or P-256, each key with one
@@ -48,10 +50,7 @@ func GenerateSigningKey() (string, error) {
 		return "", fmt.Errorf("generate signing key: %w", err)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return "", fmt.Errorf("encode signing key: %w", err)
-	}
-	return base64.StdEncoding.EncodeToString(der), nil
+	return base64.StdEncoding.EncodeToString(der), errs.Doing("encode signing key", err)
 }
 
 // CheckSigningKeys reports what is wrong with a value of JWT_SIGNING_KEYS: the position of a bad key, never the key.
