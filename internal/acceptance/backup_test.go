@@ -363,7 +363,7 @@ func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := func() int {
-		found, err := filepath.Glob(filepath.Join(dir, ".backup-*", "tar"))
+		found, err := filepath.Glob(filepath.Join(dir, ".backup-*", "supplyhub.db"))
 		if err != nil {
 			t.Fatal(err)
 		}

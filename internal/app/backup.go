@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,7 +181,7 @@ func (a *App) pack(to, copied string, at time.Time) (size int64, holds []string,
 	for _, path := range paths {
 		file := marked{Name: filepath.Base(path)}
 		digest := sha256.New()
-		if file.Size, err = copyFile(digest, path); err != nil {
+		if file.Size, err = copyFile(digest, path, math.MaxInt64); err != nil {
 			return 0, nil, err
 		}
 		file.SHA256 = hex.EncodeToString(digest.Sum(nil))
@@ -223,25 +224,21 @@ func (m mark) write(to io.Writer, paths []string) error {
 		if err := header(file.Name, file.Size); err != nil {
 			return err
 		}
-		if _, err := copyFile(w, paths[i]); err != nil {
+		if _, err := copyFile(w, paths[i], file.Size+1); err != nil {
 			return err
 		}
 	}
 	return w.Close()
 }
 
-// copyFile writes what is in a file.
-func copyFile(to io.Writer, path string) (size int64, err error) {
+// copyFile writes what is in a file, so many bytes at most.
+func copyFile(to io.Writer, path string, most int64) (size int64, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	info, err := file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return io.CopyN(to, file, info.Size())
+	return io.Copy(to, io.LimitReader(file, most))
 }
 
 // place moves a file to a name that nothing has, durably.

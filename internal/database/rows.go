@@ -94,7 +94,16 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 // Snapshot lets fn run several statements that all see the same state of the database.
 func (r *Rows) Snapshot(ctx context.Context, fn func(Select) error) error {
 	if r.db.engine == SQLite {
-		return r.togetherSQLite(ctx, fn)
+		reader, err := r.db.read.DB()
+		if err != nil {
+			return err
+		}
+		return r.report(r.inSQLite(ctx, reader, fn, func(ctx context.Context, tx *sql.Tx, query string,
+			each func([][]byte) error, args []any) error {
+			ctx, cancel := context.WithTimeout(ctx, r.timeout)
+			defer cancel()
+			return selectSQLite(ctx, tx, query, each, args)
+		}))
 	}
 	if r.fault != nil {
 		return r.fault
@@ -151,27 +160,24 @@ func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) e
 	return pgx.BeginTxFunc(ctx, conn, options, fn)
 }
 
-// togetherSQLite is Snapshot on SQLite: a transaction that only reads sees one state of the file.
-func (r *Rows) togetherSQLite(ctx context.Context, fn func(Select) error) error {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
+// inSQLite lets fn run statements of one pool in a transaction that only reads, and so sees one state of the file.
+func (r *Rows) inSQLite(ctx context.Context, pool *sql.DB, fn func(Select) error,
+	read func(ctx context.Context, tx *sql.Tx, query string, each func([][]byte) error, args []any) error) error {
+	waiting, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
 	defer cancel()
-	reader, err := r.db.read.DB()
+	conn, err := pool.Conn(waiting)
 	if err != nil {
-		return err
+		return Translate(err)
 	}
-	tx, err := reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return r.report(err)
+		return Translate(err)
 	}
-	err = fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
-		ctx, cancel := context.WithTimeout(ctx, r.timeout)
-		defer cancel()
-		return selectSQLite(ctx, tx, query, each, args)
+	defer func() { _ = tx.Rollback() }() // nothing was changed
+	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
+		return read(ctx, tx, query, each, args)
 	})
-	if done := tx.Rollback(); done != nil && !errors.Is(done, sql.ErrTxDone) {
-		err = errors.Join(err, done)
-	}
-	return r.report(err)
 }
 
 // report distinguishes a statement that was too slow from one that is wrong.

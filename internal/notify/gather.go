@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,14 +100,10 @@ func newEvent(n stored, name string) *event {
 // suppliersOf returns the suppliers of the notices, each once.
 func suppliersOf(notices []stored) []string {
 	seen := map[string]bool{}
-	var ids []string
 	for _, n := range notices {
-		if !seen[n.SupplierID] {
-			seen[n.SupplierID] = true
-			ids = append(ids, n.SupplierID)
-		}
+		seen[n.SupplierID] = true
 	}
-	return ids
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // stored is a notice with its moment.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -228,18 +229,5 @@ func (s *Service) pauseOf(p Provider, err error) time.Duration {
 
 // filterByID keeps the games with the ids; no ids keep all.
 func filterByID(games []Game, ids []string) []Game {
-	if len(ids) == 0 {
-		return games
-	}
-	wanted := map[string]bool{}
-	for _, id := range ids {
-		wanted[id] = true
-	}
-	var kept []Game
-	for _, g := range games {
-		if wanted[g.ID] {
-			kept = append(kept, g)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(games, func(g Game) bool { return len(ids) > 0 && !slices.Contains(ids, g.ID) })
 }

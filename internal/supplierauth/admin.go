@@ -275,15 +275,15 @@ func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, er
 // them.
 func (s *Service) SearchSuppliers(ctx context.Context, text string, limit int) ([]Supplier, error) {
 	text = strings.ToLower(text)
-	var ids []string
-	err := s.store.eachName(ctx, func(id, name string) bool {
-		if id == text || strings.Contains(strings.ToLower(name), text) {
-			ids = append(ids, id)
-		}
-		return len(ids) < limit
-	})
+	all, err := s.store.idNames(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("search suppliers: %w", err)
+	}
+	var ids []string
+	for _, one := range all {
+		if len(ids) < limit && (one.id == text || strings.Contains(strings.ToLower(one.name), text)) {
+			ids = append(ids, one.id)
+		}
 	}
 	return s.SuppliersOf(ctx, ids)
 }

@@ -115,23 +115,13 @@ func suppliersFrom(query *gorm.DB) ([]Supplier, error) {
 	return suppliers, nil
 }
 
-// eachName hands over the suppliers' ids and names, oldest first, until more is false.
-func (s store) eachName(ctx context.Context, more func(id, name string) bool) error {
-	rows, err := s.db.ReaderSQL(ctx).QueryContext(ctx, `SELECT id, name FROM suppliers ORDER BY created_at, id`)
-	if err != nil {
-		return database.Translate(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id, name string
-		if err := rows.Scan(&id, &name); err != nil {
-			return database.Translate(err)
-		}
-		if !more(id, name) {
-			return nil
-		}
-	}
-	return database.Translate(rows.Err())
+// idName is a supplier as it is searched for.
+type idName struct{ id, name string }
+
+// idNames returns all suppliers, oldest first.
+func (s store) idNames(ctx context.Context) ([]idName, error) {
+	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id, name FROM suppliers ORDER BY created_at, id`, nil,
+		func(r *idName) []any { return []any{&r.id, &r.name} })
 }
 
 // keysOf are the API keys of a supplier.
@@ -198,9 +188,8 @@ func (s store) endOldestSecrets(ctx context.Context, supplierID string, keep int
 
 // names returns the names of the suppliers, by id; unknown ones are absent.
 func (s store) names(ctx context.Context, ids []string) (map[string]string, error) {
-	type row struct{ id, name string }
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id, name FROM suppliers WHERE `+s.db.AnyOf("id", 1),
-		[]any{s.db.Values(ids)}, func(r *row) []any { return []any{&r.id, &r.name} })
+		[]any{s.db.Values(ids)}, func(r *idName) []any { return []any{&r.id, &r.name} })
 	names := make(map[string]string, len(rows))
 	for _, r := range rows {
 		names[r.id] = r.name

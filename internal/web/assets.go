@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"mime"
 	"path"
 )
 
@@ -32,24 +31,14 @@ func newAssets(prefix string) (*assets, error) {
 			return nil, fmt.Errorf("read asset: %w", err)
 		}
 		sum := sha256.Sum256(content)
-		a.files[path.Base(name)] = asset{hex.EncodeToString(sum[:8]), contentType(name), content}
+		a.files[path.Base(name)] = asset{hex.EncodeToString(sum[:8]), types[path.Ext(name)], content}
 	}
 	return a, nil
 }
 
-// contentType does not depend on the machine's own table.
-func contentType(name string) string {
-	switch path.Ext(name) {
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	default:
-		return mime.TypeByExtension(path.Ext(name))
-	}
-}
+// types do not depend on the machine's own table.
+var types = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml"}
 
 // address returns where a page finds the file; an unknown one fails the page.
 func (a *assets) address(name string) (string, error) {

@@ -18,10 +18,7 @@ func (s *Site) State(c *gin.Context, state string) string { return s.Text(c, sta
 
 // Count returns a text that depends on a number.
 func (s *Site) Count(c *gin.Context, one, many string, n int64) string {
-	if n == 1 {
-		return s.Text(c, one, n)
-	}
-	return s.Text(c, many, n)
+	return s.locale(s.Language(c.Request)).plural(one, many, n)
 }
 
 // Explain returns an error for the reader: known says it of one that callers may see, and internal is said of any

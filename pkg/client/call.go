@@ -37,8 +37,13 @@ func (c *Client) do(ctx context.Context, k call, decode func([]byte) error) erro
 			return fmt.Errorf("encode the body of %s %s: %w", k.method, k.path, err)
 		}
 	}
+	return c.repeat(ctx, k, func() error { return c.authorized(ctx, k, body, decode) })
+}
+
+// repeat makes the call until it succeeds, or again is not safe or cannot help.
+func (c *Client) repeat(ctx context.Context, k call, try func() error) error {
 	for attempt := 1; ; attempt++ {
-		err := c.authorized(ctx, k, body, decode)
+		err := try()
 		wait, again := retry(k, err, attempt)
 		if !again || attempt >= c.attempts || !pause(ctx, wait) {
 			return err

@@ -159,13 +159,7 @@ func (c *Client) Revoke(ctx context.Context) error {
 		return err
 	}
 	k := call{method: http.MethodPost, path: revokePath, safe: true}
-	for attempt := 1; ; attempt++ {
-		err := c.send(ctx, k, body, http.Header{}, nil)
-		wait, again := retry(k, err, attempt)
-		if !again || attempt >= c.attempts || !pause(ctx, wait) {
-			return err
-		}
-	}
+	return c.repeat(ctx, k, func() error { return c.send(ctx, k, body, http.Header{}, nil) })
 }
 
 // Ping is the answer of the service to a token.
