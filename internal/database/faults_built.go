@@ -6,8 +6,11 @@ package database
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 )
 
@@ -29,7 +33,21 @@ func machineTime() time.Time {
 	return time.Now().Add(skew).Round(0).UTC()
 }
 
-// nameKey is of a transaction's name in a context.
+// nextVersion returns one more migration where SUPPLYHUB_TEST_NEXT is set: the process is then of the next version.
+func nextVersion(migrations fs.FS) []goose.ProviderOption {
+	if os.Getenv("SUPPLYHUB_TEST_NEXT") == "" {
+		return nil
+	}
+	files, _ := fs.Glob(migrations, "*.sql") // one a number
+	up := &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `ALTER TABLE material_requests ADD COLUMN next text`)
+		_, again := tx.ExecContext(ctx, `ALTER TABLE webhook_deliveries ADD COLUMN next text`)
+		return errors.Join(err, again)
+	}}
+	return []goose.ProviderOption{goose.WithGoMigrations(goose.NewGoMigration(int64(len(files)+1), up, nil))}
+}
+
+// nameKey is the context key of a transaction's name.
 type nameKey struct{}
 
 // naming lets a COMMIT tell its transaction's name: a proxy before PostgreSQL cuts there.

@@ -238,6 +238,6 @@ func (m migrator) provider(pool *sql.DB, options ...goose.ProviderOption) (*goos
 	if m.db.engine == Postgres {
 		dialect = goose.DialectPostgres
 	}
-	return goose.NewProvider(dialect, pool, dir, append(options, goose.WithDisableGlobalRegistry(true),
-		goose.WithTableName(versionTable))...)
+	return goose.NewProvider(dialect, pool, dir, append(append(options, nextVersion(dir)...),
+		goose.WithDisableGlobalRegistry(true), goose.WithTableName(versionTable))...)
 }

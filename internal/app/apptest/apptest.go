@@ -196,6 +196,9 @@ func (h *Hub) BaseURL() string {
 // environ returns the environment of one process.
 func (h *Hub) environ(extra map[string]string) []string {
 	env := maps.Clone(h.Env)
+	if h.Next {
+		env["SUPPLYHUB_TEST_NEXT"] = "1"
+	}
 	maps.Copy(env, extra)
 	list := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -207,7 +210,7 @@ func (h *Hub) environ(extra map[string]string) []string {
 // Command runs an operator command of bin/api and returns what it printed and its exit code.
 func (h *Hub) Command(tb testing.TB, args ...string) (stdout, stderr string, code int) {
 	tb.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), h.binary("api"), args...)
+	cmd := exec.CommandContext(context.WithoutCancel(tb.Context()), Binary(tb, "api"), args...)
 	cmd.Env = h.environ(nil)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

@@ -60,7 +60,7 @@ func (p *Process) start() {
 func (p *Process) startOnce() bool {
 	p.tb.Helper()
 	p.exited, p.started = make(chan struct{}), make(chan struct{})
-	p.cmd = exec.Command(p.hub.binary(p.Name))
+	p.cmd = exec.Command(Binary(p.hub.tb, p.Name))
 	p.cmd.Env = p.hub.environ(p.extra)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	logs, err := p.cmd.StderrPipe()
