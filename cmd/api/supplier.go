@@ -25,7 +25,7 @@ func supplierCommand() *cobra.Command {
 			func(ctx context.Context, a *app.App, id string) error { return a.Receivers.PauseByOperator(ctx, id) }),
 		supplierSwitch("resume", "end any pause of its receiver and send what waits now", "resumed",
 			func(ctx context.Context, a *app.App, id string) error { return a.Receivers.ResumeByOperator(ctx, id) }),
-		supplierSwitch("deactivate", "end all sessions and refuse the API key", "deactivated",
+		supplierSwitch("deactivate", "end all sessions of a supplier and refuse its API key", "deactivated",
 			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Deactivate(ctx, id) }),
 		supplierSwitch("activate", "let a deactivated supplier sign in again", "activated",
 			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Activate(ctx, id) }))
@@ -180,7 +180,7 @@ func supplierSwitch(use, short, status string, do func(ctx context.Context, a *a
 }
 
 func supplierRevokeSessions() *cobra.Command {
-	cmd := &cobra.Command{Use: "revoke-sessions ID", Short: "end all its sessions, those in the portal included",
+	cmd := &cobra.Command{Use: "revoke-sessions ID", Short: "end all sessions of a supplier, portal included",
 		Args: cobra.ExactArgs(1), Example: "  api supplier revoke-sessions Acme",
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
 			ended, err := a.Suppliers.RevokeSessions(ctx, id)
@@ -190,7 +190,7 @@ func supplierRevokeSessions() *cobra.Command {
 }
 
 func supplierPortalLink() *cobra.Command {
-	cmd := &cobra.Command{Use: "portal-link ID", Short: "make a link that opens the portal for it, once within 5 minutes",
+	cmd := &cobra.Command{Use: "portal-link ID", Short: "print a portal link that works once, for 5 minutes",
 		Args: cobra.ExactArgs(1), Example: "  api supplier portal-link Acme",
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
 			return a.PortalLink(ctx, id)

@@ -55,7 +55,7 @@ func trackerList() *cobra.Command {
 
 func trackerSetViews() *cobra.Command {
 	var views string
-	cmd := &cobra.Command{Use: "set-views ID", Short: "grant exactly these views", Args: cobra.ExactArgs(1),
+	cmd := &cobra.Command{Use: "set-views ID", Short: "replace a client's views", Args: cobra.ExactArgs(1),
 		Example: "  api tracker client set-views Fleet --views fleet.today"}
 	cmd.RunE = onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 		client, err := a.Trackers.SetViews(ctx, id, splitList(views))

@@ -79,7 +79,7 @@ func (a *App) prepare(ctx context.Context) error {
 	return a.Migrate(ctx)
 }
 
-// unlessStopped returns the error of a start, which is none when the process is to stop: who ends it early has no fault
+// unlessStopped returns the error of a start, nil when the process is to stop: who ends it early has no fault
 // to read about.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

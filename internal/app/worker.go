@@ -74,8 +74,8 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	return errors.Join(workErr, server.Shutdown(drain), group.Wait())
 }
 
-// deliversWork returns why work does not come by the queue. It is done all the same, but for a queue that a worker
-// cannot use at all.
+// deliversWork returns why work does not come by the queue. The work is still done, unless the worker
+// cannot use the queue at all.
 func (a *pipeline) deliversWork() error {
 	if err := a.queue.Health(); err != nil {
 		return err

@@ -22,7 +22,7 @@ const ClockApart = time.Second
 const (
 	clockEvery   = time.Second
 	clockAgain   = 100 * time.Millisecond // until the measurement that confirms a jump
-	clockHold    = time.Second            // so far a step back is waited out, and none is a jump
+	clockHold    = time.Second            // a step back of up to this is waited out and does not count as a jump
 	clockRecent  = 10 * time.Second
 	clockTimeout = 2 * time.Second
 	clockTries   = 5 // of a command, before it gives up
@@ -32,9 +32,10 @@ const (
 // say: measured each second, and carried on by the process's monotonic clock in between. It goes back only when the
 // database's clock was set back, or another server with another clock took over.
 type Clock struct {
-	read func(context.Context) (measurement, error)
+	read func(context.Context) (measurement, error) // called by follow, Known and NowElsewhere, without the lock
 	log  *slog.Logger
 
+	// mu guards all below: follow and its callers write it each second, every Now reads it and writes given and latest.
 	mu      sync.Mutex
 	local   func() time.Time // monotonic
 	known   bool             // whether there was a measurement
@@ -171,7 +172,7 @@ func (c *Clock) Known(ctx context.Context) error {
 	return errs.New(errs.Unavailable, "The database's time could not be read.")
 }
 
-// newClock returns a clock that goes by the machine's until it has measured the database's, which it tries at once.
+// newClock returns a clock that follows the machine's until it has measured the database's, which it tries at once.
 func newClock(ctx context.Context, read func(context.Context) (measurement, error), log *slog.Logger) *Clock {
 	c := &Clock{read: read, log: log, local: time.Now, last: measurement{at: time.Now(), base: machineTime()}}
 	for range 3 { // the first answer comes over a new connection, late

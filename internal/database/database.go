@@ -27,9 +27,9 @@ type Config struct {
 
 // DB is one open database. All times in it are Unix microseconds in UTC, on both engines.
 //
-// It is divided by what it does: Dialect is the engine's SQL, Clock its time; migrations.go brings the schema up to
-// date, file.go looks after SQLite's file, rows.go reads without gorm. Here statements get a connection (From, SQL)
-// and a transaction (InTx).
+// It is divided by what it does: Dialect is the engine's SQL, Clock its time; migrate.go brings the schema up to date,
+// sqlite.go looks after SQLite's file, rows.go reads without gorm, tx.go begins transactions. Here statements get a
+// connection (From, SQL). Everything but refusals is set by Open and only read then.
 type DB struct {
 	Dialect
 	*Clock

@@ -50,7 +50,7 @@ func Translate(err error) error {
 		return err
 	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == codeNotText {
-		return errs.New(errs.Invalid, "A text in it holds a NUL or is not UTF-8.")
+		return errs.New(errs.Invalid, "A string contains NUL or is not valid UTF-8.")
 	}
 	switch faultOf(err) {
 	case unreached:
@@ -185,6 +185,7 @@ const refusedFor = 5 * time.Second
 type refusals struct {
 	log *slog.Logger
 
+	// mu guards what follows. Every statement that could not be stored writes it, Ping reads and clears it.
 	mu  sync.Mutex
 	err error // nil: nothing failed
 	at  time.Time
@@ -229,7 +230,7 @@ func (r *refusals) stored(ctx context.Context) error {
 }
 
 // TryChange writes rows and takes them back in one transaction, which no other one sees: some pages of them, as one
-// row may find room where a disk is full. They are of a table in which every role may write and delete.
+// row may find room where a disk is full. Every role may write and delete in their table.
 func (d *DB) TryChange(ctx context.Context) error {
 	const rows = 1000
 	process := rand.Int64() // two who try at once do not wait for each other's keys

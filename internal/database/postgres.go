@@ -59,10 +59,10 @@ type server struct {
 
 	hangs *hangs
 	limit func(connections int) // of the writers that are used at once; 0: as many as the pool has
-	tight atomic.Bool           // the server has no connection left
+	tight atomic.Bool           // the server has no connection left; set by any connection's error, ended by loosen
 
-	mu     sync.Mutex
-	loosen *time.Timer
+	mu     sync.Mutex  // of what follows: connections, Rows and the timer come to it
+	loosen *time.Timer // calls widen
 	reads  []*Rows
 }
 

@@ -89,7 +89,7 @@ var settings = map[Profile][]setting{
 	},
 }
 
-// maintenance is what a transaction of a serving connection sets to be as one of Maintenance.
+// maintenance are the settings that make a transaction of a serving connection behave like Maintenance.
 var maintenance = []setting{
 	{name: "statement_timeout", value: "0"},
 	{name: "enable_seqscan", value: "on"},
@@ -98,7 +98,7 @@ var maintenance = []setting{
 	{name: "plan_cache_mode", value: "auto"},
 }
 
-// maintenanceKey is of the mark that ForMaintenance leaves in a context.
+// maintenanceKey is the context key of ForMaintenance.
 type maintenanceKey struct{}
 
 // ForMaintenance lets the transactions begun with the context run without a statement timeout and by the server's own
@@ -114,10 +114,13 @@ var pooled = []string{"application_name", "client_encoding", "datestyle", "stand
 // pooler (PgBouncer) does not, and a SET would reach the next client of the server's connection: there, transactions
 // set them for themselves. Which of the two it is becomes known with the first connection.
 type session struct {
-	wanted   []setting
-	exec     bool // the address does not say in which way statements are sent
-	foreign  []string
-	found    func()        // is called when a pooler was found
+	// Written before the pool exists; wanted also by the one that probes, before it publishes its decision.
+	wanted  []setting
+	exec    bool // the address does not say in which way statements are sent
+	foreign []string
+	found   func() // is called once, by the one that probes, when a pooler was found
+
+	// Shared by all connections of the pool. One of them at a time probes; it publishes what it found in the other two.
 	probing  chan struct{} // holds one token
 	decision atomic.Pointer[decision]
 	spread   atomic.Bool // the tables are, over several servers

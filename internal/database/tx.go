@@ -15,7 +15,7 @@ import (
 // The end has three kinds, not two. When COMMIT gets no answer the rows are stored or they are not, and this process
 // cannot know: functions given to AfterTx must then be right in both cases.
 
-// txKey is of the transaction of this DB: a context may carry those of two.
+// txKey is the context key of this DB's transaction; a context may carry two databases'.
 type txKey struct{ db *DB }
 
 // carriedTx is what the context carries of the open transaction.
@@ -76,7 +76,7 @@ func (d *DB) inTx(ctx context.Context, on *gorm.DB, name string, fn func(ctx con
 	return d.refusals.note(ctx, err)
 }
 
-// AfterTx has fn called once with the end of the transaction in ctx. fn must not block. Without a transaction it is
+// AfterTx calls fn once, with the end of the transaction in ctx. fn must not block. Without a transaction it is
 // called at once.
 func (d *DB) AfterTx(ctx context.Context, fn func(End)) {
 	if t, open := ctx.Value(txKey{d}).(carriedTx); open {

@@ -57,8 +57,9 @@ type Recorder struct {
 	did     func() (Sample, error)
 	process int64
 	itself  Process
-	written Sample // up to where the table has it
+	written Sample // up to where the table has it; Run's alone
 
+	// mu guards what follows. Run writes steps, the gauges write counts, pages and gauges read both.
 	mu     sync.RWMutex
 	steps  map[int64]row
 	counts Counts

@@ -174,7 +174,7 @@ func (s store) newest(ctx context.Context) (c Counts, err error) {
 	return c, nil
 }
 
-// keep writes the counts of a step. Later ones are of a clock that was ahead.
+// keep writes the counts of a step. Later steps were written by a clock that was ahead.
 func (s store) keep(ctx context.Context, c Counts) error {
 	step := stepOf(c.At)
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM gauges WHERE step >= $1 OR step <= $2`, step, step-kept)

@@ -127,7 +127,7 @@ func tooLarge(c *gin.Context, limit int64) error {
 // none; a longer one is granted as much as any may need.
 func readAll(c *gin.Context, limit int64) ([]byte, error) {
 	length, h := c.Request.ContentLength, heldBy(c)
-	times := int64(1) // a stranger's body is decoded into no more than it is
+	times := int64(1) // a stranger's body is decoded into at most its own size
 	if h.caller != "" {
 		times = bodyTimes
 	}

@@ -66,5 +66,5 @@ func MethodNotAllowed(c *gin.Context) {
 	writeProblem(c, http.StatusMethodNotAllowed, "This resource takes "+allowed+".", nil)
 }
 
-// NotFound answers every route that there is none of.
+// NotFound answers a path that has no route.
 func NotFound(*gin.Context) error { return errs.New(errs.NotFound, "There is no such resource.") }

@@ -140,7 +140,8 @@ func (h *held) take(c *gin.Context, size int64) bool {
 	return true
 }
 
-// wanted returns how many bytes are asked for: none that the connection has, and no more than one caller can ever have.
+// wanted returns how many bytes to ask for: not those that the connection has, and at most what one caller can ever
+// have.
 func (h *held) wanted(size int64) int64 {
 	if size <= usualBytes {
 		return 0

@@ -104,8 +104,8 @@ const (
 	strangersBody  = 5 * time.Second
 )
 
-// dropBody reads what is on its way of a body that a 401 needs no more, so that its sender is not cut off and reads the
-// answer. When the rest does not come it ends the connection, on which that would be read as the next request; net/http
+// dropBody reads and discards the rest of a body that a 401 does not need, so that its sender is not cut off and reads
+// the answer. When the rest does not come it ends the connection, on which that would be read as the next request; net/http
 // would wait for it. A caller that expects an answer before it sends the body gets this one.
 func dropBody(c *gin.Context) {
 	if c.Request.ContentLength == 0 || heldBy(c).read {
@@ -126,7 +126,7 @@ func dropBody(c *gin.Context) {
 			break
 		}
 	}
-	_ = connection.SetReadDeadline(time.Now()) // no more of it
+	_ = connection.SetReadDeadline(time.Now()) // the rest is not read
 	c.Header("Connection", "close")
 }
 

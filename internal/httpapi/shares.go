@@ -11,6 +11,7 @@ import (
 type Shares struct {
 	total int64
 
+	// mu guards what follows, for every connection and request that holds or releases memory.
 	mu      sync.Mutex
 	free    int64
 	held    map[string]int64

@@ -51,6 +51,9 @@ const busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: 
 
 // wire counts the lines that begin with lengthField, those in bodies too: a text that looks like one costs a
 // connection, never more.
+//
+// Two goroutines of net/http use it: the one that reads the connection writes matched, the one that serves its requests
+// writes known. They meet in lines.
 type wire struct {
 	net.Conn
 	giveBack func()

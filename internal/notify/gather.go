@@ -125,7 +125,7 @@ type event struct {
 	attempts                                     int64
 }
 
-// open reports whether the event still takes in what happens at the given time.
+// open reports whether the event still covers the given time.
 func (e *event) open(at time.Time) bool { return at.Before(e.at.Add(window)) }
 
 // takeIn adds a notice to an event that sums up. It keeps the first 20 ids and the last error.

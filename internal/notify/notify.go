@@ -54,8 +54,7 @@ type Deps struct {
 	Timeout time.Duration // of one attempt
 }
 
-// Notifier stores notices and, while it runs, sends them. A nil one is of a service whose operator wants none:
-// it takes none.
+// Notifier stores notices and, while it runs, sends them. A nil Notifier does nothing: the operator wants no notices.
 type Notifier struct {
 	deps  Deps
 	store store

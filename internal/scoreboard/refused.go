@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// A caller without a valid key is refused, and its answer has the requester's quota all the same. Such callers cost
+// A caller without a valid key is refused, and still its answer has the requester's quota. Such callers cost
 // nothing to make, so what they are shown is remembered for a moment: all wrong keys together cost the database four
 // statements a second.
 
@@ -20,7 +20,7 @@ const refusedTrust = 250 * time.Millisecond
 type sightings struct {
 	flights singleflight.Group
 	mu      sync.Mutex
-	latest  map[string]sighting // by requester
+	latest  map[string]sighting // by requester, under mu: batches of spending and readings write it, refusals read it
 }
 
 // sighting is how much of a requester's day was seen spent.

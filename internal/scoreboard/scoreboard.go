@@ -76,7 +76,7 @@ type Service struct {
 	seen     sightings
 
 	mu    sync.Mutex
-	rests map[string]rest // by provider
+	rests map[string]rest // by provider, under mu: each flight reads them before its call and may write one after it
 }
 
 // rest is until when a provider is not asked, and what it answered.

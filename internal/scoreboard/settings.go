@@ -16,7 +16,7 @@ import (
 
 // Settings that an operator changes while the service runs: the league, the matches shown, the quota. Each process
 // believes what it read for two seconds, and all callers of one moment share a reading. When the database does not
-// answer, the question fails as one that could not be counted; only the header with the quota goes by what was read
+// answer, the question fails as one that could not be counted; only the header with the quota shows what was read
 // last.
 
 // settingsTrust is how long a replica believes what it read; a change is in effect everywhere before 5 seconds.
@@ -49,7 +49,7 @@ func known() []Setting {
 	return []Setting{
 		{Key: keyDailyQuota, Value: strconv.Itoa(defaultQuota), Meaning: settingsMeaning},
 		{Key: keyActive, Value: "false", Meaning: "whether league_id and match_ids count"},
-		{Key: keyLeague, Value: "", Meaning: "league that is shown whatever is asked for, while active; 648 when unset"},
+		{Key: keyLeague, Value: "", Meaning: "league shown instead of the requested one, while active; 648 when unset"},
 		{Key: keyMatchIDs, Value: "", Meaning: "only these games are shown, while active; primary provider only"},
 	}
 }
@@ -65,9 +65,10 @@ type values struct {
 // settings remembers the values for a moment. The lock is not held while the database is queried.
 type settings struct {
 	store   *store
-	now     func() time.Time // monotonic
-	flights singleflight.Group
+	now     func() time.Time   // monotonic
+	flights singleflight.Group // one reading for all callers of a moment
 
+	// mu guards what follows. The reading of a flight writes it, every question reads it.
 	mu     sync.Mutex
 	last   values
 	at     time.Time // of the last reading

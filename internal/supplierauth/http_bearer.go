@@ -71,7 +71,7 @@ func presentsToken(header http.Header) bool {
 	return len(values) > 1 || len(values) == 1 && hasToken(values[0])
 }
 
-// hasToken reports whether the value is of the scheme Bearer, in any letter case, and something follows.
+// hasToken reports whether the value names the scheme Bearer, in any letter case, and something follows.
 func hasToken(value string) bool {
 	scheme, token, _ := strings.Cut(value, " ")
 	return strings.EqualFold(scheme, "Bearer") && strings.Trim(token, " ") != ""

@@ -49,7 +49,7 @@ func (s *Service) NewPortalLink(ctx context.Context, supplierID string, secure b
 }
 
 // OpenPortal exchanges a link's token for a new session and ends the browser's former one, if any. A token that the
-// caller brought never becomes a session. Errors: errs.Unauthenticated when the link was used, has expired or is none.
+// caller brought never becomes a session. Errors: errs.Unauthenticated when the link was used, has expired or never was one.
 func (s *Service) OpenPortal(ctx context.Context, link, former string) (session PortalSession, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -122,7 +122,7 @@ func (s *Service) InConsole(ctx context.Context, text string) (bool, error) {
 	return found, errs.Doing("find console session", err)
 }
 
-// ClosePortal ends a session, of the console too; one that is none is fine.
+// ClosePortal ends a session, of the console too. A text that names no session is fine.
 func (s *Service) ClosePortal(ctx context.Context, token string) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()

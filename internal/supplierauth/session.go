@@ -76,7 +76,7 @@ func (r *refusal) Error() string { return r.cause.Detail }
 // Unwrap shows the kind.
 func (r *refusal) Unwrap() error { return r.cause }
 
-// refuseClient answers an API key that is of no active supplier.
+// refuseClient answers an API key that belongs to no active supplier.
 func refuseClient() error {
 	return &refusal{codeClient, errs.New(errs.Unauthenticated, "The API key is missing or invalid.")}
 }

@@ -179,7 +179,7 @@ const returningGrant = `
 		(SELECT s.access_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) AS access_ttl,
 		(SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) AS refresh_ttl`
 
-// open inserts a session for each active supplier of a key; nil is of a key that has none.
+// open inserts a session for each key of an active supplier; for other keys the result is nil.
 func (s store) open(ctx context.Context, items []opening, now time.Time) ([]*grant, error) {
 	if s.db.Engine() == database.Postgres {
 		return s.openPostgres(ctx, items, now)

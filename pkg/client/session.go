@@ -24,6 +24,7 @@ type session struct {
 	client *Client
 	key    func() string // a function, so that no print of a Client shows it
 
+	// mu guards what follows. Callers read the pair and begin a renewal; its goroutine alone writes a new pair.
 	mu      sync.Mutex
 	pair    pair
 	renewal *renewal // in flight; nil otherwise

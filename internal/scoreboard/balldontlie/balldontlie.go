@@ -83,7 +83,7 @@ func (p *Provider) add(ctx context.Context, board *scoreboard.Board, m match) {
 	board.Games = append(board.Games, game)
 }
 
-// kickOff returns the start, which is of UTC when it names no zone.
+// kickOff returns the start, in UTC when it names no zone.
 func (m match) kickOff() (at time.Time, known bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
 		if at, err := time.Parse(layout, m.Text("datetime")); err == nil {

@@ -126,7 +126,7 @@ func (c *Client) Page(ctx context.Context, path string, query url.Values) (page 
 		return nil, nil, refused
 	case len(body) > longestAnswer:
 		return nil, nil, errors.New("the provider's answer is too long")
-	case page == nil: // null is none either: it would be an answer without matches
+	case page == nil: // nor is null: it would be an answer without matches
 		return nil, nil, errors.New("the provider's answer is not a JSON object")
 	}
 	data, isList := page["data"].([]any)

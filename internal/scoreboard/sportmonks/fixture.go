@@ -19,7 +19,7 @@ const (
 // member returns one of the fixture's relations.
 func (f fixture) member(name string) fetch.Object { return f.Object.Object(name) }
 
-// kickOff returns the start by its timestamp, else by its text, which is of UTC.
+// kickOff returns the start by its timestamp, else by its text, which is in UTC.
 func (f fixture) kickOff() (at time.Time, known bool) {
 	if seconds, known := f.Int("starting_at_timestamp"); known {
 		return time.Unix(seconds, 0), true
@@ -47,7 +47,7 @@ func (f fixture) game(now time.Time) scoreboard.Game {
 	}
 }
 
-// stage goes by the names of stage and round; a type is both "Regular Season" and "Group Stage".
+// stage reads the names of stage and round; a type is both "Regular Season" and "Group Stage".
 func (f fixture) stage() scoreboard.Stage {
 	stage := f.member("stage")
 	if known := scoreboard.StageOf(stage.Text("name"), f.member("round").Text("name")); known != scoreboard.UnknownStage {

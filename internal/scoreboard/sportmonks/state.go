@@ -23,7 +23,7 @@ const (
 	statePenaltyBreak = 25
 )
 
-// statusOf goes by the state's number: short names occur twice, and names may be translated.
+// statusOf reads the state's number: short names occur twice, and names may be translated.
 func statusOf(state int64) scoreboard.Status {
 	switch state {
 	case 1, 13, 16: // not started, to be announced, delayed
