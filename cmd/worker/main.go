@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -34,35 +35,30 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.New(stdout), terminal.New(stderr)
-	if len(args) == 1 && args[0] == "healthcheck" {
-		return healthcheck(ctx, stderr)
-	}
-	if len(args) > 0 && args[0] == "doctor" {
+	switch {
+	case len(args) == 0:
+		return configured(config.ForWorker, stderr,
+			func(cfg *config.Config, log *slog.Logger) error { return app.RunWorker(ctx, cfg, log) })
+	case len(args) == 1 && args[0] == "healthcheck":
+		return configured(config.ForCommand, stderr, func(cfg *config.Config, _ *slog.Logger) error {
+			_, err := app.WorkerHealth(ctx, cfg)
+			return err
+		})
+	case args[0] == "doctor":
 		return doctor(ctx, args[1:], stdout, stderr)
-	}
-	if len(args) > 0 {
+	default:
 		return option(args, stdout, stderr)
 	}
-	cfg, log, err := app.Configure(app.Environment(), config.ForWorker, stderr)
-	if err != nil {
-		fmt.Fprintf(stderr, "the configuration is not valid:\n%v\n", err)
-		return 2
-	}
-	if err := app.RunWorker(ctx, cfg, log); err != nil {
-		fmt.Fprintln(stderr, "error:", errs.Text(err))
-		return 1
-	}
-	return 0
 }
 
-// healthcheck returns 0 when the worker of this configuration is ready.
-func healthcheck(ctx context.Context, stderr io.Writer) int {
-	cfg, _, err := app.Configure(app.Environment(), config.ForCommand, stderr)
+// configured runs fn with the worker's configuration.
+func configured(role config.Role, stderr io.Writer, fn func(*config.Config, *slog.Logger) error) int {
+	cfg, log, err := app.Configure(app.Environment(), role, stderr)
 	if err != nil {
 		fmt.Fprintf(stderr, "the configuration is not valid:\n%v\n", err)
 		return 2
 	}
-	if _, err := app.WorkerHealth(ctx, cfg); err != nil {
+	if err := fn(cfg, log); err != nil {
 		fmt.Fprintln(stderr, "error:", errs.Text(err))
 		return 1
 	}

@@ -44,43 +44,29 @@ type secrets struct {
 // loadSecrets takes the configured secrets; with the embedded database, missing ones are made once in DATA_DIR, or are
 // empty where everything must stay as it is.
 func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
-	texts := []struct {
-		configured config.Secret
-		file       string
-		generate   func() (string, error)
-		loaded     string
-	}{
-		{configured: cfg.SigningKeys, file: signingKeysFile, generate: supplierauth.GenerateSigningKey},
-		{configured: cfg.SecretsKeys, file: secretsKeyFile, generate: supplierauth.GenerateSecretsKey},
-		{configured: cfg.WebhookSecrets, file: webhooksFile, generate: GenerateWebhookSecret},
-		{configured: cfg.OperatorToken, file: operatorTokenFile,
-			generate: func() (string, error) { return rand.Text(), nil }},
+	var failed error
+	load := func(configured config.Secret, name string, generate func() (string, error)) string {
+		file := filepath.Join(cfg.DataDir, name)
+		_, err := os.Stat(file)
+		if configured != "" || cfg.DatabaseURL != "" || failed != nil || asItIs && errors.Is(err, fs.ErrNotExist) {
+			return string(configured)
+		}
+		var text string
+		text, failed = keptSecret(file, generate)
+		return text
 	}
-	for i := range texts {
-		t := &texts[i]
-		t.loaded = string(t.configured)
-		if t.loaded != "" || cfg.DatabaseURL != "" {
-			continue
-		}
-		file := filepath.Join(cfg.DataDir, t.file)
-		if _, err := os.Stat(file); asItIs && errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		text, err := keptSecret(file, t.generate)
-		if err != nil {
-			return nil, err
-		}
-		t.loaded = text
+	s := &secrets{
+		signingKeys: load(cfg.SigningKeys, signingKeysFile, supplierauth.GenerateSigningKey),
+		secretsKeys: load(cfg.SecretsKeys, secretsKeyFile, supplierauth.GenerateSecretsKey),
+		operator:    load(cfg.OperatorToken, operatorTokenFile, func() (string, error) { return rand.Text(), nil }),
 	}
-	s := &secrets{signingKeys: texts[0].loaded, secretsKeys: texts[1].loaded, operator: texts[3].loaded}
-	if texts[2].loaded == "" {
-		return s, nil
+	webhooks := load(cfg.WebhookSecrets, webhooksFile, GenerateWebhookSecret)
+	if failed != nil || webhooks == "" {
+		return s, failed
 	}
 	var err error
-	if s.webhooks, err = config.ParseWebhookSecrets(config.Secret(texts[2].loaded)); err != nil {
-		return nil, fmt.Errorf("WEBHOOK_SIGNING_SECRETS: %w", err)
-	}
-	return s, nil
+	s.webhooks, err = config.ParseWebhookSecrets(config.Secret(webhooks))
+	return s, errs.Doing("WEBHOOK_SIGNING_SECRETS", err)
 }
 
 // keptSecret reads the secret in file, or makes it. Of two processes that start at once, one writes and both read that.

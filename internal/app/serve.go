@@ -17,6 +17,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
@@ -90,16 +91,20 @@ func unlessStopped(ctx context.Context, err error) error {
 
 // listen opens the api's two listeners.
 func listen(ctx context.Context, httpAddr, adminAddr string) (public, admin net.Listener, err error) {
-	var lc net.ListenConfig
-	if public, err = lc.Listen(ctx, "tcp", httpAddr); err != nil {
-		return nil, nil, fmt.Errorf("HTTP_ADDR must be an address that is free, such as :8081: %w", err)
+	if public, err = listenAt(ctx, httpAddr, "HTTP_ADDR must be an address that is free, such as :8081"); err != nil {
+		return nil, nil, err
 	}
-	if admin, err = lc.Listen(ctx, "tcp", adminAddr); err != nil {
-		return nil, nil,
-			errors.Join(fmt.Errorf("ADMIN_ADDR must be an address that is free, such as 127.0.0.1:9092: %w", err),
-				public.Close())
+	if admin, err = listenAt(ctx, adminAddr, badAdmin); err != nil {
+		return nil, nil, errors.Join(err, public.Close())
 	}
 	return public, admin, nil
+}
+
+const badAdmin = "ADMIN_ADDR must be an address that is free, such as 127.0.0.1:9092"
+
+func listenAt(ctx context.Context, address, bad string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	return l, errs.Doing(bad, err)
 }
 
 // serve runs the api until ctx ends and everything in flight is finished. Order of the stop: readiness off, for

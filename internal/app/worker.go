@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -26,10 +25,9 @@ const defaultWorkerAdmin = "127.0.0.1:9091"
 // RunWorker runs the worker process from its configuration to its end.
 func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	tuneMemory()
-	var lc net.ListenConfig
-	admin, err := lc.Listen(ctx, "tcp", cmp.Or(cfg.AdminAddr, defaultWorkerAdmin))
+	admin, err := listenAt(ctx, cmp.Or(cfg.AdminAddr, defaultWorkerAdmin), badAdmin)
 	if err != nil {
-		return fmt.Errorf("ADMIN_ADDR must be an address that is free, such as 127.0.0.1:9092: %w", err)
+		return err
 	}
 	a := &pipeline{cfg: cfg, log: log, registry: telemetry.NewRegistry()}
 	if err := a.open(ctx, use{profile: database.Serving, role: "worker", noReaders: true}); err != nil {

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"container/list"
 	"context"
 	"sync"
 )
@@ -37,12 +36,12 @@ type MemoryStore struct {
 	mu      sync.Mutex
 	most    int
 	claims  map[string]bool // true once handled
-	handled *list.List      // ids in the order in which they were handled
+	handled []string        // ids in the order in which they were handled
 }
 
 // NewMemoryStore returns a store that keeps the ids of the last most handled calls, at least one.
 func NewMemoryStore(most int) *MemoryStore {
-	return &MemoryStore{most: max(1, most), claims: map[string]bool{}, handled: list.New()}
+	return &MemoryStore{most: max(1, most), claims: map[string]bool{}}
 }
 
 // Claim implements Store.
@@ -68,10 +67,9 @@ func (s *MemoryStore) Finish(_ context.Context, id string) error {
 		return nil
 	}
 	s.claims[id] = true
-	s.handled.PushBack(id)
-	for s.handled.Len() > s.most {
-		oldest, _ := s.handled.Remove(s.handled.Front()).(string)
-		delete(s.claims, oldest)
+	if s.handled = append(s.handled, id); len(s.handled) > s.most {
+		delete(s.claims, s.handled[0])
+		s.handled = s.handled[1:]
 	}
 	return nil
 }
