@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -58,10 +59,7 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 	if len(found) == 0 {
 		return 0, nil
 	}
-	ids := make([]string, len(found))
-	for i, delivery := range found {
-		ids[i] = delivery.ID
-	}
+	ids := lists.Of(found, func(delivery Delivery) string { return delivery.ID })
 	err = d.deps.DB.InTx(ctx, "end old deliveries", func(ctx context.Context) error {
 		locked, err := d.store.lockByID(ctx, ids)
 		if err != nil {

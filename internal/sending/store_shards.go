@@ -24,19 +24,13 @@ type members struct {
 	owners   []int64 // of each shard
 }
 
-// kinds of a beat's rows.
-const (
-	rowShards = iota
-	rowLeaving
-	rowStaying
-	rowRenewed
-	rowDue
-)
-
-// memberRow is a row of a beat: which of the columns mean something depends on its kind.
+// memberRow is a row of a beat. Its kind says which of the other columns mean something: of shards the owners, of a
+// worker that is staying or leaving its id and the end of its lease, of what is due the time. The row renewed is there
+// when the worker still had its lease.
 type memberRow struct {
-	kind, id, value int64
-	owners          string // of all shards in their order, between commas
+	kind      string
+	id, value int64
+	owners    string // of all shards in their order, between commas
 }
 
 // beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle
@@ -54,12 +48,12 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 		}
 	}
 	rows, err := database.Query(ctx, s.DB.SQL(ctx), with+`
-		SELECT 0, 0, 0, `+owners+` FROM webhook_shards
-		UNION ALL SELECT 2 - leaving, id, alive_until, '' FROM workers
-		UNION ALL SELECT 3, id, 0, '' FROM `+renewed+`
-		UNION ALL SELECT 4, 0, at, '' FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
+		SELECT 'shards', 0, 0, `+owners+` FROM webhook_shards
+		UNION ALL SELECT CASE leaving WHEN 0 THEN 'staying' ELSE 'leaving' END, id, alive_until, '' FROM workers
+		UNION ALL SELECT 'renewed', id, 0, '' FROM `+renewed+`
+		UNION ALL SELECT 'due', 0, at, '' FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
-		UNION ALL SELECT 4, 0, at, '' FROM (SELECT due_at AS at FROM webhook_receivers
+		UNION ALL SELECT 'due', 0, at, '' FROM (SELECT due_at AS at FROM webhook_receivers
 			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.DB.AnyOf("shard", 4)+` LIMIT 1) AS receiver`,
 		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.DB.Values(shards)},
 		func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
@@ -73,7 +67,7 @@ func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (
 	m.worker, m.renewals = worker, map[int64]int64{}
 	for _, r := range rows {
 		switch r.kind {
-		case rowShards:
+		case "shards":
 			for id := range strings.SplitSeq(r.owners, ",") {
 				owner, err := strconv.ParseInt(id, 10, 64)
 				if err != nil {
@@ -81,11 +75,11 @@ func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (
 				}
 				m.owners = append(m.owners, owner)
 			}
-		case rowLeaving, rowStaying:
+		case "leaving", "staying":
 			m.add(r, r.id != worker && seen.dead(r.id, r.value, read))
-		case rowRenewed:
+		case "renewed":
 			m.held = true
-		case rowDue:
+		case "due":
 			m.due = m.due || r.value <= now.UnixMicro()
 		}
 	}
@@ -100,7 +94,7 @@ func (m *members) add(r memberRow, dead bool) {
 		return
 	}
 	m.live = append(m.live, r.id)
-	if r.kind == rowStaying {
+	if r.kind == "staying" {
 		m.stay = append(m.stay, r.id)
 	}
 }
