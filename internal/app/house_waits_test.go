@@ -31,7 +31,7 @@ var waits = []struct {
 		materials.insertPostgres materials.insertSQLite materials.roundsTable materials.saveReceipt materials.takingReceipts
 		scoreboard.spend supplierauth.open supplierauth.openPostgres supplierauth.rotateOne work.clear`},
 	{"A loop of the process waits. Other loops go on, no call waits for it, and it repeats its work in its next turn.", `
-		deliveries.Interrupt deliveries.PutBack deliveries.end deliveries.forget deliveries.keep
+		deliveries.Interrupt deliveries.PutBack deliveries.end deliveries.forget deliveries.Keep
 		figures.keep figures.trim
 		notify.forget notify.openEvents notify.putOff notify.save notify.setBack notify.take
 		operator.lockOld operator.prune

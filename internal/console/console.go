@@ -31,7 +31,7 @@ var pages embed.FS
 
 // Requests are the material requests.
 type Requests interface {
-	List(ctx context.Context, filter materials.Filter, behind int64, limit int) (
+	Overviews(ctx context.Context, filter materials.Filter, behind int64, limit int) (
 		page []materials.Overview, next int64, err error)
 	OfID(ctx context.Context, id int64, limit int) ([]materials.Overview, error)
 	Show(ctx context.Context, supplierID string, id int64) (

@@ -55,7 +55,7 @@ func (s *views) supplier(ctx context.Context, q query) (any, error) {
 		return err
 	})
 	group.Go(func() error {
-		page, _, err := s.deps.Requests.List(ctx, materials.Filter{SupplierID: id}, materials.Newest, newest)
+		page, _, err := s.deps.Requests.Overviews(ctx, materials.Filter{SupplierID: id}, materials.Newest, newest)
 		if err == nil {
 			view.Requests, err = s.named(ctx, page)
 		}

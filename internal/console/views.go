@@ -63,7 +63,7 @@ func (s *views) requests(ctx context.Context, q query) (any, error) {
 	if err := q.open(list, &behind); err != nil {
 		return nil, err
 	}
-	page, next, err := s.deps.Requests.List(ctx, filter, behind, rows)
+	page, next, err := s.deps.Requests.Overviews(ctx, filter, behind, rows)
 	if err != nil {
 		return nil, err
 	}

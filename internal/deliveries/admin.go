@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -144,10 +145,7 @@ func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, l
 	if err != nil || len(page) == 0 {
 		return 0, next, err
 	}
-	ids := make([]string, len(page))
-	for i, row := range page {
-		ids[i] = row.ID
-	}
+	ids := lists.Of(page, func(row deliveryRow) string { return row.ID })
 	err = d.deps.DB.InTx(ctx, "redeliver chosen deliveries", func(ctx context.Context) error {
 		found, err := d.store.lockByID(ctx, ids)
 		if err != nil {
@@ -186,26 +184,16 @@ func unknownDeliveries(ids []string) error {
 }
 
 // Waiting is what is pending for a supplier's receiver: how many deliveries, and since when. The oldest is the one
-// whose request was accepted first; nil: nothing waits.
+// whose request was accepted first; zero: nothing waits.
 type Waiting struct {
-	N      int64
-	Oldest *time.Time
+	supplierID string
+	N          int64
+	Oldest     time.Time
 }
 
 // Waiting returns what is pending for each of the suppliers' receivers, counted up to most.
 func (d *Keeper) Waiting(ctx context.Context, suppliers []string, most int) (map[string]Waiting, error) {
 	rows, err := d.store.waiting(ctx, suppliers, most)
-	if err != nil {
-		return nil, fmt.Errorf("count what waits for receivers: %w", err)
-	}
-	found := make(map[string]Waiting, len(rows))
-	for _, row := range rows {
-		w := Waiting{N: row.n}
-		if row.oldest != nil {
-			at := time.UnixMicro(*row.oldest).UTC()
-			w.Oldest = &at
-		}
-		found[row.supplierID] = w
-	}
-	return found, nil
+	return lists.By(rows, func(w Waiting) string { return w.supplierID }),
+		errs.Doing("count what waits for receivers", err)
 }

@@ -45,21 +45,14 @@ func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Vi
 	list, violations := httpapi.ParseList(query)
 	var filter SentFilter
 	read := func(name, detail string, valid func(text string) bool) {
-		values := query[name]
-		switch {
-		case len(values) == 0:
-		case len(values) > 1:
-			violations = append(violations, errs.InParameter(name, "must be given only once"))
-		case !valid(values[0]):
-			violations = append(violations, errs.InParameter(name, detail))
-		}
+		violations = append(violations, httpapi.Parameter(query, name, detail, valid)...)
 	}
 	moment := func(to *time.Time) func(string) bool {
 		return func(text string) (ok bool) { *to, ok = parseMoment(text); return ok }
 	}
 	read("status", "must be pending, delivered, dead or failed", func(text string) bool {
 		filter.Status = Status(text)
-		return slices.Contains([]Status{Pending, Delivered, Dead, Failed}, filter.Status)
+		return slices.Contains(statuses, filter.Status)
 	})
 	read("request_id", "must be an integer of 64 bits", func(text string) bool {
 		id, err := strconv.ParseInt(text, 10, 64)
@@ -122,26 +115,15 @@ type recoveryBody struct {
 }
 
 func (b *recoveryBody) validate() []errs.Violation {
-	var violations []errs.Violation
-	if b.Status == nil {
-		violations = append(violations, errs.At("/status", "is required"))
-	} else if !slices.Contains(Recoverable(), Status(*b.Status)) {
-		violations = append(violations, errs.At("/status", "must be undelivered, pending, dead, failed or delivered"))
+	var c errs.Check
+	errs.Member(&c, "/status", b.Status, func(text string) bool { return slices.Contains(Recoverable(), Status(text)) },
+		"must be undelivered, pending, dead, failed or delivered")
+	moment := func(text string) (ok bool) { _, ok = parseMoment(text); return ok }
+	errs.Member(&c, "/since", b.Since, moment, momentDetail)
+	if b.Until != nil {
+		errs.Member(&c, "/until", b.Until, moment, momentDetail)
 	}
-	for _, moment := range []struct {
-		pointer  string
-		text     *string
-		required bool
-	}{{"/since", b.Since, true}, {"/until", b.Until, false}} {
-		if moment.text == nil {
-			if moment.required {
-				violations = append(violations, errs.At(moment.pointer, "is required"))
-			}
-		} else if _, ok := parseMoment(*moment.text); !ok {
-			violations = append(violations, errs.At(moment.pointer, momentDetail))
-		}
-	}
-	return violations
+	return c.Found
 }
 
 func (b *recoveryBody) filter() SentFilter {

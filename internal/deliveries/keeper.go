@@ -43,12 +43,3 @@ func NewKeeper(deps KeeperDeps) *Keeper {
 	return &Keeper{deps: deps, store: &store{Tables{deps.DB}}, due: &DueStore{Tables{deps.DB}},
 		notices: notice.OrNone(deps.Notifier), turn: make(chan struct{}, 1)}
 }
-
-// SetBack has what was written in what is now the future wait from now on, as long as it was to wait then. Every
-// process may do it, and again: rows already done are of the present. Workers call it for some seconds after the
-// database's clock went back; one that dies in between leaves the rest to the others, as each of them saw the jump.
-func (d *Keeper) SetBack(ctx context.Context) error {
-	now := d.deps.Now()
-	return d.deps.DB.InTx(database.ForMaintenance(ctx), "follow a clock that was set back",
-		func(ctx context.Context) error { return d.store.setBack(ctx, now) })
-}

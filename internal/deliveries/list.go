@@ -75,8 +75,8 @@ func micros(at time.Time) int64 { return at.Add(time.Microsecond - 1).UnixMicro(
 func (f Filter) chooses(r deliveryRow) bool {
 	since, until, unchanged := f.times()
 	return (f.Status == "" || r.Status == f.Status) && (f.SupplierID == "" || r.SupplierID == f.SupplierID) &&
-		(f.Receiver == "" || r.Destination == f.Receiver) && r.CreatedAt >= since && r.CreatedAt < until &&
-		r.UpdatedAt <= unchanged
+		(f.Receiver == "" || r.Destination == f.Receiver) && r.CreatedAt.UnixMicro() >= since &&
+		r.CreatedAt.UnixMicro() < until && r.UpdatedAt.UnixMicro() <= unchanged
 }
 
 // lost refuses a filter that chooses others than dead or failed deliveries: the console's one button for all of them is
@@ -99,9 +99,9 @@ func (k Key) IsZero() bool { return k == Key{} }
 // key returns the place of a row in every list. It never changes, whatever happens to the delivery.
 func (r deliveryRow) key() Key {
 	if r.Destination == OwnEndpoint {
-		return Key{r.UID, r.Round, int64(round.OwnEndpoint)}
+		return Key{r.uid, r.Round, int64(round.OwnEndpoint)}
 	}
-	return Key{r.UID, r.Round, int64(round.Receiver)}
+	return Key{r.uid, r.Round, int64(round.Receiver)}
 }
 
 func (k Key) compare(other Key) int {

@@ -170,11 +170,11 @@ func TestDrop_leaves_every_page_of_what_is_kept_exact(t *testing.T) {
 		}
 		samePages(ctx, t, db, filters...)
 		for range tables {
-			if is, err := d.store.deleteDropped(ctx); err != nil || !is {
+			if is, err := d.deleteDropped(ctx); err != nil || !is {
 				t.Errorf("a table of partition %s is deleted %v: %v", p.Name, is, err)
 			}
 		}
-		if is, err := d.store.deleteDropped(ctx); err != nil || is {
+		if is, err := d.deleteDropped(ctx); err != nil || is {
 			t.Errorf("another table is deleted with partition %s: %v", p.Name, err)
 		}
 		for _, table := range tables {
@@ -192,7 +192,7 @@ func TestDrop_leaves_every_page_of_what_is_kept_exact(t *testing.T) {
 	if why, err := d.Drop(ctx, list[0]); err != nil || why != "" {
 		t.Errorf("dropped once more: %q, %v", why, err)
 	}
-	if why, err := d.store.drop(ctx, list[4]); err != nil || why != "" {
+	if why, err := d.drop(ctx, list[4]); err != nil || why != "" {
 		t.Errorf("the open one: %q, %v", why, err)
 	}
 	if rest, err := d.Partitions(ctx); err != nil || len(rest) != 2 {
@@ -212,7 +212,7 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 		if err := d.store.reopen(ctx, []string{id}, time.UnixMicro(5)); err != nil {
 			return err
 		}
-		why, err := d.store.drop(context.WithoutCancel(t.Context()), p)
+		why, err := d.drop(context.WithoutCancel(t.Context()), p)
 		if err != nil || !strings.Contains(why, "redelivered") {
 			t.Errorf("while it is redelivered: %q, %v", why, err)
 		}
@@ -223,7 +223,7 @@ func TestDrop_keeps_what_is_redelivered_and_that_is_sent(t *testing.T) {
 	}
 	kept := func(what string) {
 		t.Helper()
-		if why, err := d.store.drop(ctx, p); err != nil || why != "deliveries are pending" {
+		if why, err := d.drop(ctx, p); err != nil || why != "deliveries are pending" {
 			t.Errorf("%s: %q, %v", what, why, err)
 		}
 		if is, err := d.Unfinished(ctx, p); err != nil || !is {
@@ -267,7 +267,7 @@ func TestDrop_with_a_long_reader_lets_others_in_between_its_tries(t *testing.T) 
 		if err := db.From(reading).Exec(first).Error; err != nil { // a page stays pinned, too
 			return err
 		}
-		if why, err := d.store.drop(ctx, p); err != nil || why != "its tables are in use" {
+		if why, err := d.drop(ctx, p); err != nil || why != "its tables are in use" {
 			t.Errorf("with a reader that stays: %q, %v", why, err)
 		}
 		go func() {
@@ -333,7 +333,7 @@ func TestDrop_keeps_a_partition_while_a_delivery_of_it_waits_or_is_attempted(t *
 		{`status = 'delivered', worker = NULL`, ""},
 	} {
 		exec(ctx, t, db, `UPDATE webhook_deliveries SET `+tt.set+` WHERE id = ?`, id)
-		if why, err := d.store.drop(ctx, p); why != tt.want || err != nil {
+		if why, err := d.drop(ctx, p); why != tt.want || err != nil {
 			t.Errorf("after %s: %q, %v", tt.set, why, err)
 		}
 	}

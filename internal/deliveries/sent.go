@@ -15,6 +15,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -146,10 +147,7 @@ func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFi
 	if err != nil {
 		return nil, "", err
 	}
-	items = make([]Sent, len(rows))
-	for i, row := range rows {
-		items[i] = row.sent()
-	}
+	items = lists.Of(rows, deliveryRow.sent)
 	if !end.IsZero() {
 		next = filter.list(s.deps.Cursors, supplierID).Seal(end.UID, end.Round, end.Kind)
 	}

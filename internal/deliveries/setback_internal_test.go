@@ -1,7 +1,6 @@
 package deliveries
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -30,7 +29,8 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 		"given back by one who is still behind": {before + time.Second, before, -time.Second, false},
 	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		s, want, names := &store{Tables{db}}, map[string]time.Duration{}, map[string]string{"acme": "acme", "other": "other"}
+		d := NewKeeper(KeeperDeps{DB: db, Now: func() time.Time { return now }})
+		want, names := map[string]time.Duration{}, map[string]string{"acme": "acme", "other": "other"}
 		for name, row := range rows {
 			want[name] = row.want
 			id := fmt.Sprintf("msg_1000%c", 'a'+len(want))
@@ -67,8 +67,7 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 			return list
 		}
 		for turn := range 2 { // the second changes nothing
-			err := db.InTx(t.Context(), "test", func(ctx context.Context) error { return s.setBack(ctx, now) })
-			if err != nil {
+			if err := d.SetBack(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, waits(`SELECT id, next_attempt_at FROM webhook_deliveries`)); diff != "" {

@@ -8,56 +8,39 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // deliveryRow is a delivery as webhook_deliveries keeps it, its last attempt with it.
 type deliveryRow struct {
-	ID            string
-	UID           int64
-	Round         int64
-	Worker        *int64
-	Destination   string
-	SupplierID    string
-	RequestID     int64
-	Status        Status
-	Attempts      int64
-	Series        int64
-	NextAttemptAt int64
-	CreatedAt     int64
-	UpdatedAt     int64
+	Delivery
+	series, nextAttemptAt int64
 
-	LastStartedAt  *int64
-	LastDurationUs *int64
-	LastStatus     *int
-	LastError      string
-	LastResponse   []byte
-	LastURL        *string
+	lastStartedAt, lastDurationUs *int64
+	lastError                     string
+	lastResponse                  []byte
+	lastURL                       *string
 
-	ResentAt     *int64
-	EndedBecause *string
+	resentAt     *int64
+	endedBecause *string
 }
 
 // delivery returns the row as the operator sees it.
 func (r deliveryRow) delivery() Delivery {
-	d := Delivery{
-		ID: r.ID, Destination: r.Destination, SupplierID: r.SupplierID, RequestID: r.RequestID, Round: r.Round,
-		Status: r.Status, LastStatus: r.LastStatus,
-		uid: r.UID, worker: r.Worker, AttemptCount: r.Attempts, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
-		UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
-	}
-	if r.Status == Pending && r.Worker == nil {
-		next := time.UnixMicro(r.NextAttemptAt).UTC()
+	d := r.Delivery
+	if r.Status == Pending && r.worker == nil {
+		next := time.UnixMicro(r.nextAttemptAt).UTC()
 		d.NextAttempt = &next
 	}
-	if r.Status == Delivered && r.ResentAt != nil {
-		again := time.UnixMicro(*r.ResentAt).UTC()
+	if r.Status == Delivered && r.resentAt != nil {
+		again := time.UnixMicro(*r.resentAt).UTC()
 		d.sentAgain = &again
 	}
 	switch {
-	case r.EndedBecause != nil: // its last attempt keeps its own
-		d.LastError = r.EndedBecause
-	case r.LastError != "" && r.LastStatus == nil: // an answer's probable cause is the attempt's
-		d.LastError = &r.LastError
+	case r.endedBecause != nil: // its last attempt keeps its own
+		d.LastError = r.endedBecause
+	case r.lastError != "" && r.LastStatus == nil: // an answer's probable cause is the attempt's
+		d.LastError = &r.lastError
 	}
 	return d
 }
@@ -68,9 +51,9 @@ const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id
 	ended_because`
 
 func (r *deliveryRow) places() []any {
-	return []any{&r.ID, &r.UID, &r.Round, &r.Worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status, &r.Attempts,
-		&r.Series, &r.NextAttemptAt, &r.CreatedAt, &r.UpdatedAt, &r.LastStartedAt, &r.LastDurationUs, &r.LastStatus, &r.LastError,
-		&r.ResentAt, &r.EndedBecause}
+	return []any{&r.ID, &r.uid, &r.Round, &r.worker, &r.Destination, &r.SupplierID, &r.RequestID, &r.Status,
+		&r.AttemptCount, &r.series, &r.nextAttemptAt, scanTime{&r.CreatedAt}, scanTime{&r.UpdatedAt}, &r.lastStartedAt,
+		&r.lastDurationUs, &r.LastStatus, &r.lastError, &r.resentAt, &r.endedBecause}
 }
 
 // of returns the deliveries of requests.
@@ -122,13 +105,7 @@ func (s *store) known(ctx context.Context, ids []string) (map[string]bool, error
 	return database.Set(found), errs.Doing("look for webhook deliveries", err)
 }
 
-func ofRows(rows []deliveryRow) []Delivery {
-	found := make([]Delivery, len(rows))
-	for i, row := range rows {
-		found[i] = row.delivery()
-	}
-	return found
-}
+func ofRows(rows []deliveryRow) []Delivery { return lists.Of(rows, deliveryRow.delivery) }
 
 // again sends locked deliveries again: of one that is pending the next attempt is due now, any other begins a whole new
 // series of attempts. It comes last in its transaction.
@@ -190,8 +167,9 @@ func (r attemptRow) attempt() Attempt {
 
 // whole reads a delivery with its last answer; nil when there is none of that id.
 func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
-	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+`, last_response, last_url FROM webhook_deliveries
-		WHERE id = $1`, []any{id}, func(r *deliveryRow) []any { return append(r.places(), &r.LastResponse, &r.LastURL) })
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+`, last_response, last_url
+		FROM webhook_deliveries WHERE id = $1`, []any{id},
+		func(r *deliveryRow) []any { return append(r.places(), &r.lastResponse, &r.lastURL) })
 	if err != nil {
 		return nil, fmt.Errorf("read webhook delivery: %w", err)
 	}
@@ -204,15 +182,15 @@ func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
 // attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first. An attempt
 // that began since is not among them: its number is greater than those of the row that was read.
 func (s *store) attemptsOf(ctx context.Context, d deliveryRow) ([]attemptRow, error) {
-	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response, url
-		FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 ORDER BY number`, []any{d.ID, d.Attempts},
+	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response,
+		url FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 ORDER BY number`, []any{d.ID, d.AttemptCount},
 		func(r *attemptRow) []any {
 			return []any{&r.Number, &r.StartedAt, &r.DurationUs, &r.Status, &r.Error, &r.Response, &r.URL}
 		})
 	if err != nil {
 		return nil, fmt.Errorf("read webhook attempts: %w", err)
 	}
-	if d.LastStartedAt != nil {
+	if d.lastStartedAt != nil {
 		rows = append(rows, d.last())
 	}
 	return rows, nil
@@ -228,9 +206,5 @@ func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
-	detail := &Detail{Delivery: found.delivery(), Attempts: make([]Attempt, len(rows))}
-	for i, row := range rows {
-		detail.Attempts[i] = row.attempt()
-	}
-	return detail, nil
+	return &Detail{Delivery: found.delivery(), Attempts: lists.Of(rows, attemptRow.attempt)}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Catching up. After a resume, and after the first success of a failing receiver, all that waits for it is due,
@@ -37,10 +38,7 @@ func (s *DueStore) CatchUp(ctx context.Context, suppliers []string, now time.Tim
 func (s *AttemptStore) ClaimCatchingUp(ctx context.Context, wants map[string]int, now time.Time, worker,
 	attempts int64) (claimed []Claimed, err error) {
 	err = s.EachSupplier(slices.Sorted(maps.Keys(wants)), func(suppliers []string) error {
-		counts := make([]int64, len(suppliers))
-		for i, id := range suppliers {
-			counts[i] = int64(wants[id])
-		}
+		counts := lists.Of(suppliers, func(id string) int64 { return int64(wants[id]) })
 		var some []Claimed
 		var err error
 		if s.Postgres() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -49,11 +50,15 @@ func (s *DueStore) Due(ctx context.Context, shards []int, now time.Time) ([]DueR
 	return found, errs.Doing("read what is due", err)
 }
 
-// scanTime reads Unix microseconds into a time.
+// scanTime reads Unix microseconds into a time, and null as the zero one.
 type scanTime struct{ to *time.Time }
 
 // Scan implements sql.Scanner.
 func (t scanTime) Scan(value any) error {
+	if value == nil {
+		*t.to = time.Time{}
+		return nil
+	}
 	micros, ok := value.(int64)
 	if !ok {
 		return fmt.Errorf("%T is no time", value)
@@ -217,12 +222,5 @@ func (s *DueStore) standings(ctx context.Context, suppliers []string) (map[strin
 	list, err := database.Query(ctx, s.DB.SQL(ctx),
 		`SELECT `+standingColumns+` FROM webhook_receivers r WHERE `+s.DB.AnyOf("r.supplier_id", 1),
 		[]any{s.DB.Values(suppliers)}, func(r *Standing) []any { return []any{&r.supplierID, &r.Failures, &r.Paused} })
-	if err != nil {
-		return nil, fmt.Errorf("read receivers: %w", err)
-	}
-	found := make(map[string]Standing, len(list))
-	for _, r := range list {
-		found[r.supplierID] = r
-	}
-	return found, nil
+	return lists.By(list, func(r Standing) string { return r.supplierID }), errs.Doing("read receivers", err)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -65,11 +66,7 @@ func idsOfEvents(events []storedEvent) []string {
 }
 
 func uidsOf(rounds []round.Round) []int64 {
-	uids := make([]int64, len(rounds))
-	for i, r := range rounds {
-		uids[i] = r.UID
-	}
-	return uids
+	return lists.Of(rounds, func(r round.Round) int64 { return r.UID })
 }
 
 // RoundOf returns the numbers of the round whose delivery has the webhook-id, and whether it goes to the own endpoint;
@@ -88,20 +85,13 @@ func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int
 // Stored returns those of the rounds whose events are stored.
 func (d *Keeper) Stored(ctx context.Context, rounds []round.Round) (stored []round.Round, err error) {
 	events, err := d.store.eventsOf(ctx, uidsOf(rounds)...)
-	if err != nil {
-		return nil, fmt.Errorf("look whether events are stored: %w", err)
-	}
-	type key struct{ uid, number int64 }
-	known := make(map[key]bool, len(events))
-	for _, e := range events {
-		known[key{e.UID, e.number}] = true
-	}
+	known := database.Set(lists.Of(events, storedEvent.round))
 	for _, r := range rounds {
-		if known[key{r.UID, r.Number}] {
+		if known[round.Round{UID: r.UID, Number: r.Number}] {
 			stored = append(stored, r)
 		}
 	}
-	return stored, nil
+	return stored, errs.Doing("look whether events are stored", err)
 }
 
 // traced bounds the search for an X-Request-ID, which has no index: the events of the newest requests.
@@ -115,9 +105,5 @@ func (d *Keeper) Traced(ctx context.Context, traceID string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for the request id: %w", err)
 	}
-	ids := make([]string, len(events))
-	for i, e := range events {
-		ids[i] = e.WebhookID(round.OwnEndpoint)
-	}
-	return ids, nil
+	return lists.Of(events, func(e storedEvent) string { return e.WebhookID(round.OwnEndpoint) }), nil
 }

@@ -13,29 +13,14 @@ type DraftDelivery struct {
 	IsBegun bool
 }
 
-// startedAt returns when its begun attempt began; nil: none is begun. PutBack (d) finds it by this moment.
-func (d DraftDelivery) startedAt(now time.Time) *int64 {
+// first returns what a row says of the attempt that is begun with it: how many it has had, under whose lease, and since
+// when, by which PutBack (d) finds it. Of a delivery that waits it is nothing.
+func (d DraftDelivery) first(now time.Time) (attempts int64, worker, startedAt *int64) {
 	if !d.IsBegun {
-		return nil
+		return 0, nil, nil
 	}
 	at := now.UnixMicro()
-	return &at
-}
-
-// attempts returns how many attempts it has had, the begun one included.
-func (d DraftDelivery) attempts() int64 {
-	if d.IsBegun {
-		return 1
-	}
-	return 0
-}
-
-// attemptedBy returns the worker of its begun attempt; nil: it waits.
-func (d DraftDelivery) attemptedBy() *int64 {
-	if !d.IsBegun {
-		return nil
-	}
-	return &d.Worker
+	return 1, &d.Worker, &at
 }
 
 // DraftEvent is an event that is to be stored.

@@ -83,9 +83,8 @@ func (s *AttemptStore) insertEventsPostgres(ctx context.Context, events []DraftE
 		uids[i], numbers[i], nonces[i], owners[i] = e.Round.UID, e.Round.Number, e.Ids.Nonce, e.Round.SupplierID
 		traces[i], parents[i], bodies[i] = e.TraceID, e.TraceParent, e.Stored
 	}
-	type numbersOf struct{ uid, number int64 }
 	type row struct { // one of the two, the other's columns are zero
-		numbersOf
+		round.Round
 		Standing
 	}
 	rows, err := database.Query(ctx, s.DB.SQL(ctx), `
@@ -99,21 +98,21 @@ func (s *AttemptStore) insertEventsPostgres(ctx context.Context, events []DraftE
 		SELECT uid, round, '', 0::bigint, false FROM stored
 		UNION ALL SELECT 0, 0, `+standingColumns+` FROM webhook_receivers r WHERE r.supplier_id = ANY($7)`,
 		[]any{uids, numbers, traces, bodies, parents, now.UnixMicro(), suppliers, owners, nonces},
-		func(r *row) []any { return []any{&r.uid, &r.number, &r.supplierID, &r.Failures, &r.Paused} })
+		func(r *row) []any { return []any{&r.UID, &r.Number, &r.supplierID, &r.Failures, &r.Paused} })
 	if err != nil {
 		return nil, nil, fmt.Errorf("insert webhook events: %w", err)
 	}
-	stored, known := make(map[numbersOf]bool, len(rows)), make(map[string]Standing, len(suppliers))
+	stored, known := make(map[round.Round]bool, len(rows)), make(map[string]Standing, len(suppliers))
 	for _, r := range rows {
 		if r.supplierID == "" {
-			stored[r.numbersOf] = true
+			stored[r.Round] = true
 		} else {
 			known[r.supplierID] = r.Standing
 		}
 	}
 	fresh := make(map[round.Round]bool, len(stored))
 	for _, e := range events {
-		fresh[e.Round] = stored[numbersOf{e.Round.UID, e.Round.Number}]
+		fresh[e.Round] = stored[round.Round{UID: e.Round.UID, Number: e.Round.Number}]
 	}
 	return fresh, known, nil
 }
@@ -128,7 +127,7 @@ func (s *AttemptStore) insertDeliveriesPostgres(ctx context.Context, deliveries 
 	for i, d := range deliveries {
 		ids[i], destinations[i], suppliers[i] = d.ID, d.Destination, d.Round.SupplierID
 		uids[i], numbers[i], requests[i] = d.Round.UID, d.Round.Number, d.Round.RequestID
-		begun[i], started[i], workers[i] = d.attempts(), d.startedAt(now), d.attemptedBy()
+		begun[i], workers[i], started[i] = d.first(now)
 	}
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `
 		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, worker,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -73,11 +74,7 @@ func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]found
 }
 
 func idsOfFound(found []foundID) []string {
-	ids := make([]string, len(found))
-	for i, one := range found {
-		ids[i] = one.id
-	}
-	return ids
+	return lists.Of(found, func(f foundID) string { return f.id })
 }
 
 // forget deletes the events of the requests, with their deliveries and attempts. There are no foreign keys, so all

@@ -32,8 +32,8 @@ func (r deliveryRow) sent() Sent {
 		ID: d.ID, RequestID: d.RequestID, EventType: webhook.TypeEstimated, Status: d.Status, AttemptCount: d.AttemptCount,
 		NextAttempt: d.NextAttempt, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
-	if r.LastStartedAt != nil {
-		last := r.last().answered(r.Worker != nil)
+	if r.lastStartedAt != nil {
+		last := r.last().answered(r.worker != nil)
 		sent.LastAttempt = &last.SentAttempt
 	}
 	return sent
@@ -41,8 +41,8 @@ func (r deliveryRow) sent() Sent {
 
 // last returns the last attempt, which the delivery's row keeps until the next one begins (c).
 func (r deliveryRow) last() attemptRow {
-	return attemptRow{r.Attempts, *r.LastStartedAt, r.LastDurationUs, r.LastStatus, r.LastError, r.LastResponse,
-		r.LastURL}
+	return attemptRow{r.AttemptCount, *r.lastStartedAt, r.lastDurationUs, r.LastStatus, r.lastError, r.lastResponse,
+		r.lastURL}
 }
 
 // answered returns the attempt as its receiver's owner may see it.
@@ -74,7 +74,7 @@ func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, er
 		return SentDetail{}, err
 	}
 	for _, r := range rows {
-		detail.Attempts = append(detail.Attempts, r.answered(row.Worker != nil && r.Number == row.Attempts))
+		detail.Attempts = append(detail.Attempts, r.answered(row.worker != nil && r.Number == row.AttemptCount))
 	}
 	return detail, nil
 }
@@ -83,7 +83,7 @@ func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, er
 func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 	var stored []byte
 	found, err := database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT body FROM webhook_events WHERE uid = $1 AND round = $2`,
-		[]any{row.UID, row.Round}, &stored)
+		[]any{row.uid, row.Round}, &stored)
 	if err != nil {
 		return nil, fmt.Errorf("read webhook event: %w", err)
 	}

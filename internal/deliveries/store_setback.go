@@ -2,10 +2,9 @@ package deliveries
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Following a clock that was set back. Every stored time is the database's, so a delivery that was to wait a minute
@@ -16,20 +15,26 @@ import (
 // clockApart is how far the times of two processes may be apart while the database's clock goes well.
 const clockApart = database.ClockApart
 
-// setBack makes waiting deliveries that were written after now wait from now on, and has all receivers looked at that
-// are due later: it is found out again when they are. Rows that others are changing are theirs: such a row is written
-// with a time of the present, or is found by the next of the workers' runs.
-func (s *store) setBack(ctx context.Context, now time.Time) error {
-	for _, change := range []struct{ table, key, set, those string }{
-		{"webhook_deliveries", "id", `next_attempt_at = $1 + next_attempt_at - updated_at, updated_at = $1`,
-			`status = 'pending' AND worker IS NULL AND next_attempt_at > $1 AND updated_at > $2`},
-		{"webhook_receivers", "supplier_id", `due_at = $1`, `due_at > $2`},
-	} {
-		_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE `+change.table+` SET `+change.set+` WHERE `+
-			s.DB.Free(change.table, change.key, change.those), now.UnixMicro(), now.Add(clockApart).UnixMicro())
-		if err != nil {
-			return fmt.Errorf("have deliveries wait from now on: %w", err)
+// SetBack makes waiting deliveries that were written after now wait from now on, as long as they were to wait, and has
+// all receivers looked at that are due later: it is found out again when they are. Every process may do it, and again:
+// rows already done are of the present. Rows that others are changing are theirs: such a row is written with a time of
+// the present, or is found by the next of the workers' runs. Workers call it for some seconds after the clock went back;
+// one that dies in between leaves the rest to the others, as each of them saw the jump.
+func (d *Keeper) SetBack(ctx context.Context) error {
+	now, db := d.deps.Now(), d.deps.DB
+	err := db.InTx(database.ForMaintenance(ctx), "follow a clock that was set back", func(ctx context.Context) error {
+		for _, change := range []struct{ table, key, set, those string }{
+			{"webhook_deliveries", "id", `next_attempt_at = $1 + next_attempt_at - updated_at, updated_at = $1`,
+				`status = 'pending' AND worker IS NULL AND next_attempt_at > $1 AND updated_at > $2`},
+			{"webhook_receivers", "supplier_id", `due_at = $1`, `due_at > $2`},
+		} {
+			_, err := database.Exec(ctx, db.SQL(ctx), `UPDATE `+change.table+` SET `+change.set+` WHERE `+
+				db.Free(change.table, change.key, change.those), now.UnixMicro(), now.Add(clockApart).UnixMicro())
+			if err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
+	return errs.Doing("have deliveries wait from now on", err)
 }

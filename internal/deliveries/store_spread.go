@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // The statements that differ where Citus spreads the tables over several servers; see database/spread.go.
@@ -84,10 +85,7 @@ func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery
 		return nil, fmt.Errorf("read whose webhook deliveries they are: %w", err)
 	}
 	err = database.BySupplier(s.DB, places, func(p place) string { return p.supplierID }, func(places []place) error {
-		its := make([]string, len(places))
-		for i, p := range places {
-			its[i] = p.id
-		}
+		its := lists.Of(places, func(p place) string { return p.id })
 		some, err := s.lockOf(ctx, []string{places[0].supplierID}, its)
 		locked = append(locked, some...)
 		return err
@@ -96,10 +94,10 @@ func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery
 }
 
 // waitingSpread is waiting supplier by supplier.
-func (s *store) waitingSpread(ctx context.Context, suppliers []string, most int) (rows []waitingRow, err error) {
+func (s *store) waitingSpread(ctx context.Context, suppliers []string, most int) (rows []Waiting, err error) {
 	for _, id := range suppliers {
-		row, filter := waitingRow{supplierID: id}, Filter{Receiver: id, Status: Pending, oldest: true}
-		if row.n, err = s.count(ctx, filter, most); err != nil {
+		row, filter := Waiting{supplierID: id}, Filter{Receiver: id, Status: Pending, oldest: true}
+		if row.N, err = s.count(ctx, filter, most); err != nil {
 			return nil, err
 		}
 		first, _, err := s.page(ctx, filter, Key{}, 1)
@@ -107,7 +105,7 @@ func (s *store) waitingSpread(ctx context.Context, suppliers []string, most int)
 			return nil, err
 		}
 		if len(first) > 0 {
-			row.oldest = &first[0].CreatedAt
+			row.Oldest = first[0].CreatedAt
 		}
 		rows = append(rows, row)
 	}

@@ -88,9 +88,9 @@ func (s *AttemptStore) insertEventsSQLite(ctx context.Context, events []DraftEve
 func (s *AttemptStore) insertDeliveriesSQLite(ctx context.Context, deliveries []DraftDelivery, now time.Time) error {
 	var args []any
 	for _, d := range deliveries {
+		attempts, worker, startedAt := d.first(now)
 		args = append(args, d.ID, d.Round.UID, d.Round.Number, d.Destination, d.Round.SupplierID, d.Round.RequestID,
-			string(Pending), d.attemptedBy(), d.attempts(), d.attempts(), now.UnixMicro(),
-			now.UnixMicro(), now.UnixMicro(), d.startedAt(now))
+			string(Pending), worker, attempts, attempts, now.UnixMicro(), now.UnixMicro(), now.UnixMicro(), startedAt)
 	}
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
 			request_id, status, worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -67,18 +68,11 @@ func (e storedEvent) round() round.Round { return round.Round{UID: e.UID, Number
 
 // ownOf returns the rounds of those events that have a delivery to the own endpoint for which the condition holds.
 func (s *store) ownOf(ctx context.Context, events []storedEvent, condition string) (map[round.Round]bool, error) {
-	ids := make([]string, len(events))
-	for i, e := range events {
-		ids[i] = e.WebhookID(round.OwnEndpoint)
-	}
+	ids := lists.Of(events, func(e storedEvent) string { return e.WebhookID(round.OwnEndpoint) })
 	found, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT uid, round FROM webhook_deliveries
 		WHERE `+s.DB.AnyOf("id", 1)+condition, []any{s.DB.Values(ids)},
 		func(r *round.Round) []any { return []any{&r.UID, &r.Number} })
-	own := make(map[round.Round]bool, len(found))
-	for _, r := range found {
-		own[r] = true
-	}
-	return own, err
+	return database.Set(found), err
 }
 
 // lacksOwn reports whether the event is still there, and has no own delivery, whenever that was made.
@@ -90,13 +84,13 @@ func (s *store) lacksOwn(ctx context.Context, e storedEvent) (lacks bool, err er
 	return lacks, err
 }
 
-// underway reports of each round whether its delivery to the own endpoint is pending, waiting or begun.
-func (s *store) underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
-	events, err := s.eventsOf(ctx, uidsOf(rounds)...)
+// Underway returns which of the rounds have a delivery to the own endpoint that is still tried: waiting, or begun.
+func (d *Keeper) Underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
+	events, err := d.store.eventsOf(ctx, uidsOf(rounds)...)
 	if err != nil {
 		return nil, fmt.Errorf("read events under way: %w", err)
 	}
-	pending, err := s.ownOf(ctx, events, ` AND status = 'pending'`)
+	pending, err := d.store.ownOf(ctx, events, ` AND status = 'pending'`)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries under way: %w", err)
 	}

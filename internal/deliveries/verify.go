@@ -111,8 +111,3 @@ func (v *verification) note(kind int, id string) {
 		v.faults[kind] = append(v.faults[kind], fmt.Sprintf(faultTexts[kind], id))
 	}
 }
-
-// Underway returns those of the rounds that have a delivery to the own endpoint that is still tried.
-func (d *Keeper) Underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
-	return d.store.underway(ctx, rounds)
-}

@@ -38,7 +38,7 @@ func TestWaiting_counts_what_is_pending_for_each_receiver_and_finds_the_oldest(t
 				"acme": {tt.acme, 102}, "zoo": {1, 106}, "done": {}, "none": {},
 			} {
 				got := found[id]
-				if got.N != want.n || (got.Oldest == nil) != (want.n == 0) || want.n > 0 && got.Oldest.UnixMicro() != want.oldest {
+				if got.N != want.n || got.Oldest.IsZero() != (want.n == 0) || want.n > 0 && got.Oldest.UnixMicro() != want.oldest {
 					t.Errorf("up to %d for %s: %d since %v, want %+v", tt.most, id, got.N, got.Oldest, want)
 				}
 			}

@@ -147,30 +147,26 @@ func (b *Batcher[I, O]) collect() []call[I, O] {
 	batch := append(make([]call[I, O], 0, min(len(b.calls)+1, b.max)), first)
 	var late <-chan time.Time
 	for len(batch) < b.max {
+		var next call[I, O]
 		select {
-		case next, open := <-b.calls:
-			if !open {
-				return batch
-			}
-			batch = append(batch, next)
-			continue
+		case next, open = <-b.calls:
 		default:
-		}
-		if b.linger == 0 {
-			return batch
-		}
-		if late == nil {
-			late = time.After(b.linger)
-		}
-		select {
-		case next, open := <-b.calls:
-			if !open {
+			if b.linger == 0 {
 				return batch
 			}
-			batch = append(batch, next)
-		case <-late:
+			if late == nil {
+				late = time.After(b.linger)
+			}
+			select {
+			case next, open = <-b.calls:
+			case <-late:
+				return batch
+			}
+		}
+		if !open {
 			return batch
 		}
+		batch = append(batch, next)
 	}
 	return batch
 }

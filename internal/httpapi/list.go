@@ -30,25 +30,13 @@ type ListQuery struct {
 // one of the list's own.
 func ParseList(q url.Values) (ListQuery, []errs.Violation) {
 	list := ListQuery{Limit: defaultLimit}
-	var violations []errs.Violation
-	switch values := q["limit"]; {
-	case len(values) > 1:
-		violations = append(violations, errs.InParameter("limit", "must be given only once"))
-	case len(values) == 1:
-		n, err := strconv.Atoi(values[0])
-		if err != nil || n < 1 || n > maxLimit || strconv.Itoa(n) != values[0] {
-			violations = append(violations, errs.InParameter("limit", "must be an integer from 1 to 100"))
-		}
-		list.Limit = n
-	}
-	switch values := q["cursor"]; {
-	case len(values) > 1:
-		violations = append(violations, errs.InParameter("cursor", "must be given only once"))
-	case len(values) == 1 && values[0] == "":
-		violations = append(violations, badCursor())
-	case len(values) == 1:
-		list.Cursor = values[0]
-	}
+	violations := Parameter(q, "limit", "must be an integer from 1 to 100", func(text string) bool {
+		return Natural(&list.Limit, maxLimit)(text) && strconv.Itoa(list.Limit) == text
+	})
+	violations = append(violations, Parameter(q, "cursor", badCursor().Detail, func(text string) bool {
+		list.Cursor = text
+		return text != ""
+	})...)
 	return list, violations
 }
 

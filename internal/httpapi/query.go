@@ -35,6 +35,28 @@ func Query(c *gin.Context) (url.Values, error) {
 	return nil, e
 }
 
+// Parameter has read, which says whether it is a right one, read the value of a parameter that may be given once. It
+// returns what is wrong; detail says what the value must be.
+func Parameter(q url.Values, name, detail string, read func(text string) bool) []errs.Violation {
+	switch values := q[name]; {
+	case len(values) > 1:
+		return []errs.Violation{errs.InParameter(name, "must be given only once")}
+	case len(values) == 1 && !read(values[0]):
+		return []errs.Violation{errs.InParameter(name, detail)}
+	default:
+		return nil
+	}
+}
+
+// Natural returns how Parameter reads an integer from 1 to the largest.
+func Natural(to *int, largest int) func(string) bool {
+	return func(text string) bool {
+		n, err := strconv.Atoi(text)
+		*to = n
+		return err == nil && n >= 1 && n <= largest && text[0] != '+'
+	}
+}
+
 // notText is errs.Invalid when a value is one that no stored text can have.
 func notText(values url.Values) error {
 	var violations []errs.Violation

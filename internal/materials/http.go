@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -81,9 +80,14 @@ func (s Handlers) Get(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	wait, violation := parseWait(query["wait"])
-	if violation != nil {
-		return errs.InvalidInput("The parameters are not valid.", *violation)
+	var wait time.Duration
+	violations := httpapi.Parameter(query, "wait", "must be a duration of at most 60s, such as 30s",
+		func(text string) (ok bool) {
+			wait, err = time.ParseDuration(text)
+			return err == nil && wait >= 0 && wait <= longestWait
+		})
+	if len(violations) > 0 {
+		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
 	ctx := c.Request.Context()
 	key := requestKey{caller.From(ctx).SupplierID, id}
@@ -102,19 +106,6 @@ func (s Handlers) Get(c *gin.Context) error {
 	return nil
 }
 
-// parseWait returns how long the caller wants to wait, 0 for not at all.
-func parseWait(values []string) (time.Duration, *errs.Violation) {
-	if len(values) == 0 {
-		return 0, nil
-	}
-	wait, err := time.ParseDuration(values[0])
-	if len(values) == 1 && err == nil && wait >= 0 && wait <= longestWait {
-		return wait, nil
-	}
-	violation := errs.InParameter("wait", "must be a duration of at most 60s, such as 30s, given once")
-	return 0, &violation
-}
-
 // List handles GET /api/material-requests: the caller's own, newest first.
 func (s Handlers) List(c *gin.Context) error {
 	query, err := httpapi.Query(c)
@@ -124,10 +115,14 @@ func (s Handlers) List(c *gin.Context) error {
 	ctx := c.Request.Context()
 	page, violations := httpapi.ParseList(query)
 	violations = append(violations, httpapi.UnknownParameters(query, "status")...)
-	status, wrong := parseStatus(query["status"])
-	filter := Filter{caller.From(ctx).SupplierID, status}
+	filter := Filter{SupplierID: caller.From(ctx).SupplierID}
+	violations = append(violations, httpapi.Parameter(query, "status", "must be enqueued, estimated, selected or failed",
+		func(text string) bool {
+			filter.Status = Status(text)
+			return filter.Status.Valid()
+		})...)
 	behind, list := int64(Newest), s.cursors(filter)
-	violations = append(append(violations, wrong...), page.Open(list, &behind)...)
+	violations = append(violations, page.Open(list, &behind)...)
 	if len(violations) > 0 {
 		return errs.InvalidInput("The parameters are not valid.", violations...)
 	}
@@ -136,20 +131,6 @@ func (s Handlers) List(c *gin.Context) error {
 		return err
 	}
 	return httpapi.AnswerList(c, l.next(list), shown(ctx, l, func(records []Record) []Record { return records })...)
-}
-
-// parseStatus returns the status that the parameter's values ask for, empty for any.
-func parseStatus(values []string) (Status, []errs.Violation) {
-	switch {
-	case len(values) == 0:
-		return "", nil
-	case len(values) > 1:
-		return "", []errs.Violation{errs.InParameter("status", "must be given only once")}
-	case !Status(values[0]).Valid():
-		return "", []errs.Violation{errs.InParameter("status", "must be enqueued, estimated, selected or failed")}
-	default:
-		return Status(values[0]), nil
-	}
 }
 
 // Reestimate handles POST /api/material-requests/{id}/re-estimate. It has no body.
@@ -176,14 +157,9 @@ type selectionBody struct {
 
 // validate names every rule that the body breaks.
 func (b *selectionBody) validate() []errs.Violation {
-	switch {
-	case b.EstimateID == nil:
-		return []errs.Violation{errs.At("/estimate_id", "is required")}
-	case strings.TrimSpace(*b.EstimateID) == "":
-		return []errs.Violation{errs.At("/estimate_id", "must not be blank")}
-	default:
-		return nil
-	}
+	var c errs.Check
+	c.Text("/estimate_id", b.EstimateID, math.MaxInt)
+	return c.Found
 }
 
 // selectionAnswer is the answer to a choice.

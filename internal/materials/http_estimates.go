@@ -116,12 +116,9 @@ func (s Handlers) readReceipt(c *gin.Context, from sender, id int64) (item recei
 		return item, unknownRequest()
 	}
 	estimates, err := json.Marshal(OrEmpty(event.Data.Estimates))
-	if err != nil {
+	unavailable, otherErr := json.Marshal(OrEmpty(event.Data.Unavailable))
+	if err := errors.Join(err, otherErr); err != nil {
 		return item, fmt.Errorf("encode estimates: %w", err)
-	}
-	unavailable, err := json.Marshal(OrEmpty(event.Data.Unavailable))
-	if err != nil {
-		return item, fmt.Errorf("encode unavailable services: %w", err)
 	}
 	return receiptItem{requestKey: requestKey{event.Data.SupplierID, event.Data.RequestID}, own: from.own, uid: from.uid,
 		number: from.number, webhookID: from.webhookID, postedAt: event.Timestamp.UnixMicro(),

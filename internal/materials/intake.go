@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -126,10 +127,7 @@ func (s *Service) traceBatch(ctx context.Context, items []intakeItem) (context.C
 	if s.deps.Batch == nil {
 		return ctx, func(error) {}
 	}
-	parents := make([]string, len(items))
-	for i, item := range items {
-		parents[i] = item.traceParent
-	}
+	parents := lists.Of(items, func(item intakeItem) string { return item.traceParent })
 	return s.deps.Batch(ctx, "group commit", parents)
 }
 

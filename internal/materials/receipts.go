@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // The own endpoint takes events. Most are those that our own workers send, each for the round that its request waits
@@ -164,10 +165,7 @@ func (s *Service) decideReceipts(ctx context.Context, items []receiptItem, place
 	if len(places) == 0 {
 		return nil
 	}
-	keys := make([]requestKey, len(places))
-	for i, place := range places {
-		keys[i] = items[place].requestKey
-	}
+	keys := lists.Of(places, func(place int) requestKey { return items[place].requestKey })
 	return s.deps.DB.InTx(ctx, "receive estimates", func(ctx context.Context) error {
 		states, err := s.store.lockReceipts(ctx, keys)
 		if err != nil {

@@ -134,42 +134,33 @@ func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause
 // estimate ids of its own. A request that is enqueued already stays as it is: its fresh estimates are on the way.
 // errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
 func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) error {
-	// published after the COMMIT, like a request that was just accepted; where that is lost its owner finds it due
-	next, moved, err := s.store.nextRound(ctx, requestKey{supplierID, id}, s.deps.Now(), Estimated, Failed)
-	if err != nil {
-		return fmt.Errorf("re-estimate: %w", err)
-	}
-	if moved {
-		s.deps.Publisher.Publish(next)
-		return nil
-	}
-	status, err := s.store.status(ctx, requestKey{supplierID, id})
-	switch {
-	case err != nil:
-		return fmt.Errorf("re-estimate: %w", err)
-	case status == Selected:
+	is, err := s.again(ctx, requestKey{supplierID, id}, Estimated, Failed)
+	if err == nil && is == Selected {
 		return errs.New(errs.Conflict, "An estimate of this request is selected already.")
-	default:
-		return nil
 	}
+	return errs.Doing("re-estimate", err)
 }
 
 // Reopen enqueues a failed request again, for its next round. errs.NotFound: no such request of the supplier;
 // errs.Conflict: it is not failed. An event of the round before that is still on its way changes nothing any more when
 // it arrives.
 func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
-	key := requestKey{supplierID, requestID}
-	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), Failed)
-	if err != nil {
-		return fmt.Errorf("reopen: %w", err)
+	is, err := s.again(ctx, requestKey{supplierID, requestID}, Failed)
+	if err == nil && is != "" {
+		return errs.New(errs.Conflict, fmt.Sprintf("The request is %s, not failed.", is))
 	}
+	return errs.Doing("reopen", err)
+}
+
+// again begins the next round of a request that is in one of the states. Of any other it returns the state. The round
+// is published after the COMMIT, like a request that was just accepted; where that is lost its owner finds it due.
+func (s *Service) again(ctx context.Context, key requestKey, from ...Status) (is Status, err error) {
+	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), from...)
 	if moved {
 		s.deps.Publisher.Publish(next)
-		return nil
 	}
-	status, err := s.store.status(ctx, key)
-	if err != nil {
-		return fmt.Errorf("reopen: %w", err)
+	if err != nil || moved {
+		return "", err
 	}
-	return errs.New(errs.Conflict, fmt.Sprintf("The request is %s, not failed.", status))
+	return s.store.status(ctx, key)
 }

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -105,11 +107,10 @@ func (r requestRow) record() (Record, error) {
 	if r.Estimates == nil || r.Unavailable == nil || record.Status == Enqueued {
 		return record, nil
 	}
-	if err := json.Unmarshal([]byte(*r.Estimates), &record.Estimates); err != nil {
+	err = errors.Join(json.Unmarshal([]byte(*r.Estimates), &record.Estimates),
+		json.Unmarshal([]byte(*r.Unavailable), &record.Unavailable))
+	if err != nil {
 		return Record{}, fmt.Errorf("decode estimates of request %d: %w", r.ID, err)
-	}
-	if err := json.Unmarshal([]byte(*r.Unavailable), &record.Unavailable); err != nil {
-		return Record{}, fmt.Errorf("decode unavailable services of request %d: %w", r.ID, err)
 	}
 	return record, nil
 }
@@ -206,24 +207,16 @@ func (s *store) lock(ctx context.Context, key requestKey) error {
 // queryRequests is queryRounds for requests in any round.
 func queryRequests[T any](ctx context.Context, s *store, pool database.Pool, keys []requestKey, columns string,
 	lock bool, statement string, places func(*T) []any) (rows []T, err error) {
-	rounds := make([]round.Round, len(keys))
-	for i, key := range keys {
-		rounds[i] = round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
-	}
+	rounds := lists.Of(keys, func(k requestKey) round.Round {
+		return round.Round{SupplierID: k.SupplierID, RequestID: k.ID}
+	})
 	return queryRounds(ctx, s.db, pool, rounds, columns, lock, statement, places)
 }
 
 // writtenKeys runs a writing statement that returns the keys of what it wrote.
 func (s *store) writtenKeys(ctx context.Context, statement string, args []any) (map[requestKey]bool, error) {
 	keys, err := database.Query(ctx, s.db.SQL(ctx), statement, args, (*requestKey).place)
-	if err != nil {
-		return nil, err
-	}
-	written := make(map[requestKey]bool, len(keys))
-	for _, key := range keys {
-		written[key] = true
-	}
-	return written, nil
+	return database.Set(keys), err
 }
 
 // place returns where database.Query reads a key to.

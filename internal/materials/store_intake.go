@@ -8,6 +8,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -110,10 +111,7 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 // due from now on, so that its owner finds it if publishing is lost.
 func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
 	next round.Round, moved bool, err error) {
-	statuses := make([]string, len(from))
-	for i, status := range from {
-		statuses[i] = string(status)
-	}
+	statuses := lists.Of(from, func(status Status) string { return string(status) })
 	err = s.db.InTx(ctx, "begin the next round", func(ctx context.Context) error {
 		if err := s.lock(ctx, key); err != nil {
 			return err

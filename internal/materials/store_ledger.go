@@ -8,6 +8,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -36,10 +37,7 @@ func (s *store) fail(ctx context.Context, r round.Round, reason string, now time
 // redelivered moves the rounds' requests from failed back to enqueued and returns them: their events are on their way
 // again. They are locked first, all in the one order: the UPDATE alone would lock them as its plan finds them.
 func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.Time) ([]requestRow, error) {
-	keys := make([]requestKey, len(rounds))
-	for i, r := range rounds {
-		keys[i] = requestKey{r.SupplierID, r.RequestID}
-	}
+	keys := lists.Of(rounds, func(r round.Round) requestKey { return requestKey{r.SupplierID, r.RequestID} })
 	if err := s.lockAll(ctx, keys); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Lists are cursors over the uid, newest first. Without a status, a supplier's list is merged from one arm for each
@@ -195,19 +196,13 @@ func (l listing) parts() (parts [][]listed, sizes []int64) {
 
 // records reads the rows in their order. A request that is gone meanwhile is left out.
 func (s *store) records(ctx context.Context, wanted []listed) ([]Record, error) {
-	keys := make([]requestKey, len(wanted))
-	for i, w := range wanted {
-		keys[i] = w.requestKey
-	}
+	keys := lists.Of(wanted, func(w listed) requestKey { return w.requestKey })
 	rows, err := queryRequests(ctx, s, s.db.ReaderSQL(ctx), keys, `*`, false,
 		`SELECT `+columns(s.events.BodyOf, s.db.Shared(`r.supplier_id`, `$1`))+` FROM %s`, (*requestRow).places)
 	if err != nil {
 		return nil, fmt.Errorf("read material requests: %w", err)
 	}
-	found := make(map[requestKey]requestRow, len(rows))
-	for _, row := range rows {
-		found[requestKey{row.SupplierID, row.ID}] = row
-	}
+	found := lists.By(rows, func(r requestRow) requestKey { return requestKey{r.SupplierID, r.ID} })
 	records := make([]Record, 0, len(wanted))
 	for _, key := range keys {
 		row, there := found[key]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Each product is inserted or decided on under its row's lock. Two syncs of one product at once have one outcome,
@@ -39,14 +40,7 @@ func (s *store) find(ctx context.Context, supplierID string, skus []string) (map
 			return []any{&p.SKU, &p.Active, &p.MaterialID, &p.Material, &p.MaterialVariantID, &p.MaterialVariant,
 				&p.Width, &p.Height, &p.Depth, &p.WeightKg, &p.ProductionDays}
 		})
-	if err != nil {
-		return nil, fmt.Errorf("read products: %w", err)
-	}
-	found := make(map[string]Product, len(rows))
-	for _, product := range rows {
-		found[product.SKU] = product
-	}
-	return found, nil
+	return lists.By(rows, func(p Product) string { return p.SKU }), errs.Doing("read products", err)
 }
 
 // apply inserts the product or decides, holding its row, what the change makes of the stored one. It must run in a

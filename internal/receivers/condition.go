@@ -55,7 +55,10 @@ func (v ReceiverView) Gone() bool {
 func (d *Registry) Count(ctx context.Context, of map[string]*Condition, most int) error {
 	waiting, err := d.deps.Deliveries.Waiting(ctx, slices.Sorted(maps.Keys(of)), most)
 	for id, w := range waiting {
-		of[id].Waiting, of[id].Oldest = w.N, w.Oldest
+		of[id].Waiting = w.N
+		if w.N > 0 {
+			of[id].Oldest = &w.Oldest
+		}
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package sending
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -45,22 +46,13 @@ func (r *lookup) read(ctx context.Context, supplierIDs []string) (map[string]rec
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.known) >= receiversMax {
-		r.forget(at)
+	if len(r.known) >= receiversMax { // one that comes up again is read again
+		maps.DeleteFunc(r.known, func(_ string, known knownReceiver) bool { return at.Sub(known.readAt) > receiverAge })
 	}
 	for _, id := range supplierIDs {
 		r.known[id] = knownReceiver{found[id], at}
 	}
 	return found, nil
-}
-
-// forget drops what is outdated. A receiver that comes up again is read again.
-func (r *lookup) forget(now time.Time) {
-	for id, known := range r.known {
-		if now.Sub(known.readAt) > receiverAge {
-			delete(r.known, id)
-		}
-	}
 }
 
 // remembered returns what was last read of a receiver. That it cannot be called is known for receiverAge only.

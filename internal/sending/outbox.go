@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -109,7 +110,7 @@ func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver re
 
 // insert stores deliveries and begins the attempts that may be; these are sent when the transaction in ctx is
 // committed. This worker holds them from before the COMMIT on, so that reconcile never takes them for forgotten. due
-// takes in to whom others have to wait.
+// collects the destinations whose deliveries must wait.
 func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[string]deliveries.Standing,
 	due map[string]time.Time, now, looked time.Time) error {
 	if len(drafts) == 0 {
@@ -206,10 +207,7 @@ func (d *Dispatcher) giveUp(j job) {
 // long the database is unavailable. Each names the moment at which it began, so that a repetition, after a COMMIT
 // without an answer, never meets a later attempt.
 func (d *Dispatcher) putBack(jobs []job) {
-	attempts := make([]deliveries.Begun, len(jobs))
-	for i, j := range jobs {
-		attempts[i] = j.Begun
-	}
+	attempts := lists.Of(jobs, func(j job) deliveries.Begun { return j.Begun })
 	for pause := recordAgain; len(jobs) > 0; pause = min(2*pause, recordAgainMax) {
 		ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
 		err := d.deps.DB.InTx(ctx, "give attempts back",
@@ -240,16 +238,9 @@ func (d *Dispatcher) Reserve(want int) (n int, done func()) {
 
 // supplierIDs returns the suppliers of the events, each once.
 func supplierIDs(events []round.Outgoing) []string {
-	ids := make([]string, len(events))
-	for i, e := range events {
-		ids[i] = e.Round.SupplierID
-	}
-	return unique(ids)
-}
-
-func unique(list []string) []string {
-	slices.Sort(list)
-	return slices.Compact(list)
+	ids := lists.Of(events, func(e round.Outgoing) string { return e.Round.SupplierID })
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // destination returns where a call goes, as the scheduler wants to know it.

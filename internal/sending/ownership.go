@@ -2,6 +2,7 @@ package sending
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -111,10 +112,7 @@ func (d *owner) own(ctx context.Context, shards []int, m members) error {
 			orphans = append(orphans, shard)
 		}
 	}
-	former := make([]int64, 0, len(o.former))
-	for worker := range o.former {
-		former = append(former, worker)
-	}
+	former := slices.Collect(maps.Keys(o.former))
 	o.mu.Unlock()
 	var elsewhere map[string]int
 	if len(former) > 0 {

@@ -489,7 +489,7 @@ func (m *stateModel) leaseRenewed(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := slices.ContainsFunc(rows, func(r memberRow) bool { return r.kind == rowRenewed })
+	held := slices.ContainsFunc(rows, func(r memberRow) bool { return r.kind == "renewed" })
 	if _, lives := m.leases[w.id]; held != lives {
 		t.Fatalf("the worker has its lease: %t, want %t", held, lives)
 	}

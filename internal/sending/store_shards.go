@@ -18,25 +18,19 @@ type members struct {
 	due    bool  // something waits for it
 	live   []int64
 	stay   []int64 // those who live and do not stop
-	dead   []int64 // they renewed their leases no more
+	dead   []int64 // they stopped renewing their leases
 	// of the dead, what their rows said: one that renews its lease after all is not taken over from
 	renewals map[int64]int64
 	owners   []int64 // of each shard
 }
 
-// kinds of a beat's rows.
-const (
-	rowShards = iota
-	rowLeaving
-	rowStaying
-	rowRenewed
-	rowDue
-)
-
-// memberRow is a row of a beat: which of the columns mean something depends on its kind.
+// memberRow is a row of a beat. Its kind says which of the other columns mean something: of shards the owners, of a
+// worker that is staying or leaving its id and the end of its lease, of what is due the time. The row renewed is there
+// when the worker still had its lease.
 type memberRow struct {
-	kind, id, value int64
-	owners          string // of all shards in their order, between commas
+	kind      string
+	id, value int64
+	owners    string // of all shards in their order, between commas
 }
 
 // beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle
@@ -54,26 +48,26 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 		}
 	}
 	rows, err := database.Query(ctx, s.DB.SQL(ctx), with+`
-		SELECT 0, 0, 0, `+owners+` FROM webhook_shards
-		UNION ALL SELECT 2 - leaving, id, alive_until, '' FROM workers
-		UNION ALL SELECT 3, id, 0, '' FROM `+renewed+`
-		UNION ALL SELECT 4, 0, at, '' FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
+		SELECT 'shards', 0, 0, `+owners+` FROM webhook_shards
+		UNION ALL SELECT CASE leaving WHEN 0 THEN 'staying' ELSE 'leaving' END, id, alive_until, '' FROM workers
+		UNION ALL SELECT 'renewed', id, 0, '' FROM `+renewed+`
+		UNION ALL SELECT 'due', 0, at, '' FROM (SELECT next_attempt_at AS at FROM webhook_deliveries
 			WHERE status = 'pending' AND worker IS NULL AND destination = 'own' ORDER BY next_attempt_at LIMIT 1) AS own
-		UNION ALL SELECT 4, 0, at, '' FROM (SELECT due_at AS at FROM webhook_receivers
+		UNION ALL SELECT 'due', 0, at, '' FROM (SELECT due_at AS at FROM webhook_receivers
 			WHERE due_at IS NOT NULL AND paused_by = '' AND due_at <= $3 AND `+s.DB.AnyOf("shard", 4)+` LIMIT 1) AS receiver`,
 		[]any{worker, until.UnixMicro(), now.UnixMicro(), s.DB.Values(shards)},
 		func(r *memberRow) []any { return []any{&r.kind, &r.id, &r.value, &r.owners} })
 	return rows, errs.Doing("renew the lease and read the workers", err)
 }
 
-// newMembers takes the rows of a beat in. Who is dead is decided here, by the renewals that this worker has seen, and
+// newMembers reads the rows of a beat. Who is dead is decided here, by the renewals that this worker has seen, and
 // not in the statement: no clock of another machine is part of it.
 func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (m members, err error) {
 	read := time.Now()
 	m.worker, m.renewals = worker, map[int64]int64{}
 	for _, r := range rows {
 		switch r.kind {
-		case rowShards:
+		case "shards":
 			for id := range strings.SplitSeq(r.owners, ",") {
 				owner, err := strconv.ParseInt(id, 10, 64)
 				if err != nil {
@@ -81,18 +75,18 @@ func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (
 				}
 				m.owners = append(m.owners, owner)
 			}
-		case rowLeaving, rowStaying:
+		case "leaving", "staying":
 			m.add(r, r.id != worker && seen.dead(r.id, r.value, read))
-		case rowRenewed:
+		case "renewed":
 			m.held = true
-		case rowDue:
+		case "due":
 			m.due = m.due || r.value <= now.UnixMicro()
 		}
 	}
 	return m, nil
 }
 
-// add takes a worker in. One that stops still lives: its attempts are its own, and it gives its shards away.
+// add notes a worker. One that stops still lives: its attempts are its own, and it gives its shards away.
 func (m *members) add(r memberRow, dead bool) {
 	if dead {
 		m.dead = append(m.dead, r.id)
@@ -100,12 +94,12 @@ func (m *members) add(r memberRow, dead bool) {
 		return
 	}
 	m.live = append(m.live, r.id)
-	if r.kind == rowStaying {
+	if r.kind == "staying" {
 		m.stay = append(m.stay, r.id)
 	}
 }
 
-// leave notes that the worker stops. The others see it at their next beat and count it no more when they share the
+// leave notes that the worker stops. The others see it at their next beat and no longer count it when they share the
 // shards out; the worker itself gives its own away at the same beat.
 func (s *workerStore) leave(ctx context.Context, worker int64) error {
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE workers SET leaving = 1 WHERE id = $1`, worker)

@@ -1,6 +1,8 @@
 package sending
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,12 +37,8 @@ func (w *wakeUps) take(m round.Message) {
 func (w *wakeUps) shards() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	list := make([]int, 0, len(w.due))
-	for shard := range w.due {
-		list = append(list, shard)
-	}
-	clear(w.due)
-	return list
+	defer clear(w.due)
+	return slices.Collect(maps.Keys(w.due))
 }
 
 // pausedSince reports whether some receiver of the supplier's shard was paused after the given moment.

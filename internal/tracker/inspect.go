@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // A view is read once when it is granted, and by the doctor, to find what it will not show as the specification has it:
@@ -171,11 +172,7 @@ func skeleton(granted string, missing []string) string {
 
 // quotedName returns the granted name as an SQL identifier, with its schema if it names one.
 func quotedName(granted string) string {
-	parts := identifiers(granted)
-	for i, part := range parts {
-		parts[i] = quote(part)
-	}
-	return strings.Join(parts, ".")
+	return strings.Join(lists.Of(identifiers(granted), quote), ".")
 }
 
 // grant returns the statements that let the view be read.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // How a page is read. The client's first granted view becomes a relation (relation.go). Of a view that was made here,
@@ -269,14 +270,7 @@ func (l *listing) separate() {
 
 // fieldList returns the fields of a record, each from the table of the prefix.
 func fieldList(prefix string) string {
-	var b strings.Builder
-	for i, f := range fields() {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(prefix + quote(f.name))
-	}
-	return b.String()
+	return strings.Join(lists.Of(fields(), func(f field) string { return prefix + quote(f.name) }), ", ")
 }
 
 // parameters numbers the parameters of a statement, and keeps their arguments.

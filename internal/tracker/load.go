@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // A load is one transaction: the file is checked and streamed into the table while it is read, and triggers move the
@@ -131,11 +132,9 @@ type LoadField struct {
 
 // LoadFields returns the fields that a file may have, in the order of the specification, the load date first.
 func LoadFields() []LoadField {
-	list := []LoadField{{columnLoadDate, dateField.format(), true}}
-	for _, f := range fields() {
-		list = append(list, LoadField{f.name, f.kind.format(), f.name == columnDevice})
-	}
-	return list
+	return append([]LoadField{{columnLoadDate, dateField.format(), true}}, lists.Of(fields(), func(f field) LoadField {
+		return LoadField{f.name, f.kind.format(), f.name == columnDevice}
+	})...)
 }
 
 // format returns how a value of the kind is written.
@@ -148,11 +147,7 @@ func (k kind) format() string {
 
 // fieldNames returns the members that a file may have.
 func fieldNames() []string {
-	names := make([]string, 0, len(fields()))
-	for _, f := range fields() {
-		names = append(names, f.name)
-	}
-	return names
+	return lists.Of(fields(), func(f field) string { return f.name })
 }
 
 // place is a field's place in a row of a load, and its kind.

@@ -3,10 +3,11 @@ package tracker
 import (
 	"math"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 // The parameters of a page. Everything that is wrong with them is reported at once. A page beyond the last is valid
@@ -38,54 +39,30 @@ type query struct {
 	day  string // YYYY-MM-DD; empty: no filter
 }
 
-// parseQuery reads page, pageSize and filter. Errors: errs.Invalid with every violation.
+// parseQuery reads page (at least 1, default 1), pageSize (1 to 100, default 20) and filter. Errors: errs.Invalid with
+// every violation.
 func parseQuery(values url.Values) (query, error) {
-	page, violations := parsePage(values)
-	day, violation := parseFilter(values["filter"])
-	if violation != "" {
-		violations = append(violations, errs.InParameter("filter", violation))
+	q, detail := query{page: page{1, defaultPageSize}}, ""
+	violations := slices.Concat(
+		httpapi.Parameter(values, "page", "must be an integer of at least 1", httpapi.Natural(&q.page.number, math.MaxInt)),
+		httpapi.Parameter(values, "pageSize", "must be an integer from 1 to 100",
+			httpapi.Natural(&q.page.size, maxPageSize)))
+	wrong := httpapi.Parameter(values, "filter", "", func(text string) bool {
+		q.day, detail = parseFilter(text)
+		return detail == ""
+	})
+	if detail != "" {
+		wrong[0].Detail = detail
 	}
-	if len(violations) > 0 {
+	if violations = append(violations, wrong...); len(violations) > 0 {
 		return query{}, errs.InvalidInput("The parameters of the listing are not valid.", violations...)
 	}
-	return query{page: page, day: day}, nil
-}
-
-// parsePage reads page (at least 1, default 1) and pageSize (1 to 100, default 20) and names all that is wrong.
-func parsePage(values url.Values) (page, []errs.Violation) {
-	var violations []errs.Violation
-	read := func(name string, fallback, largest int, detail string) int {
-		given := values[name]
-		switch {
-		case len(given) == 0:
-			return fallback
-		case len(given) > 1:
-			violations = append(violations, errs.InParameter(name, "must be given only once"))
-			return fallback
-		}
-		n, err := strconv.Atoi(given[0])
-		if err != nil || n < 1 || n > largest || given[0][0] == '+' {
-			violations = append(violations, errs.InParameter(name, detail))
-		}
-		return n
-	}
-	p := page{
-		number: read("page", 1, math.MaxInt, "must be an integer of at least 1"),
-		size:   read("pageSize", defaultPageSize, maxPageSize, "must be an integer from 1 to 100"),
-	}
-	return p, violations
+	return q, nil
 }
 
 // parseFilter returns the day of the filter, or what is wrong with it.
-func parseFilter(given []string) (day, violation string) {
-	switch len(given) {
-	case 0:
-		return "", ""
-	case 1:
-	default:
-		return "", "must be given only once"
-	}
-	day, ok := strings.CutPrefix(given[0], dateFilter)
+func parseFilter(text string) (day, detail string) {
+	day, ok := strings.CutPrefix(text, dateFilter)
 	if !ok || len(day) != dateLength {
 		return "", "must be written date:eq:YYYY-MM-DD"
 	}

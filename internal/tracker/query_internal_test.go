@@ -1,9 +1,12 @@
 package tracker
 
 import (
+	"errors"
 	"math"
 	"net/url"
 	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 func TestPages_of_listings(t *testing.T) {
@@ -17,9 +20,13 @@ func TestPages_of_listings(t *testing.T) {
 		"page=1.0": {page{}, 1}, "page=9223372036854775808": {page{}, 1},
 	} {
 		values, _ := url.ParseQuery(text)
-		got, violations := parsePage(values)
-		if len(violations) != want.violations || want.violations == 0 && got != want.page {
-			t.Errorf("%q: %+v, %v", text, got, violations)
+		got, err := parseQuery(values)
+		n := 0
+		if invalid, ok := errors.AsType[*errs.Error](err); ok {
+			n = len(invalid.Violations)
+		}
+		if n != want.violations || want.violations == 0 && got.page != want.page {
+			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
 	if got := (page{math.MaxInt64, 100}).offset(); got != math.MaxInt64 {

@@ -64,11 +64,7 @@ func fields() []field {
 
 // columns returns the columns that every view must have.
 func columns() []string {
-	list := []string{columnID, columnLoadDate}
-	for _, f := range fields() {
-		list = append(list, f.name)
-	}
-	return list
+	return append([]string{columnID, columnLoadDate}, fieldNames()...)
 }
 
 // normalize returns a value of a file as the store keeps it, or what is wrong with it.

@@ -52,26 +52,9 @@ type column struct {
 	collated bool   // it is compared by a collation
 }
 
-// class is how a column is compared with a day.
-type class int
-
-const (
-	dateClass  class = iota // PostgreSQL's date
-	stampClass              // PostgreSQL's timestamps
-	otherClass              // by its text
-)
-
-// class returns how the column is compared with a day.
-func (c column) class() class {
-	switch c.kind {
-	case "date":
-		return dateClass
-	case "timestamp", "timestamptz":
-		return stampClass
-	default:
-		return otherClass
-	}
-}
+// date and stamp report whether the column is compared with a day as such; any other is by its text.
+func (c column) date() bool  { return c.kind == "date" }
+func (c column) stamp() bool { return c.kind == "timestamp" || c.kind == "timestamptz" }
 
 // integer reports whether the column holds integers.
 func (c column) integer() bool { return c.kind == "int2" || c.kind == "int4" || c.kind == "int8" }
@@ -111,12 +94,7 @@ func (s *views) lookUp(ctx context.Context, granted string) (*relation, error) {
 	if err != nil {
 		return nil, err
 	}
-	var missing []string
-	for _, column := range columns() {
-		if !slices.Contains(present, column) {
-			missing = append(missing, column)
-		}
-	}
+	missing := slices.DeleteFunc(columns(), func(column string) bool { return slices.Contains(present, column) })
 	if len(missing) > 0 {
 		return nil, &lackingColumns{granted, missing}
 	}
@@ -235,9 +213,9 @@ func (r *relation) on(column, day, after string) string {
 	switch {
 	case !r.postgres():
 		return fmt.Sprintf("(%s >= %s AND %s < %s)", c, day, c, after)
-	case r.types[column].class() == dateClass:
+	case r.types[column].date():
 		return fmt.Sprintf("%s = %s::date", c, day)
-	case r.types[column].class() == stampClass:
+	case r.types[column].stamp():
 		return fmt.Sprintf("(%s >= %s::date AND %s < %s::date + 1)", c, day, c, day)
 	default:
 		return fmt.Sprintf("left(%s::text, 10) = %s::text", c, day)
@@ -254,9 +232,9 @@ func (r *relation) lastPing(where string) string {
 	case !r.postgres():
 		condition = c + " GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'"
 		value = "substr(max(" + c + "), 1, 10)"
-	case r.types[columnPingDate].class() == stampClass:
+	case r.types[columnPingDate].stamp():
 		value = "max(" + c + ")::date"
-	case r.types[columnPingDate].class() != dateClass:
+	case !r.types[columnPingDate].date():
 		condition = c + `::text ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}'`
 		value = "left(max(" + c + `::text COLLATE "C"), 10)`
 	}

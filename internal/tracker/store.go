@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // The service's own tables of the tracker: clients and their keys, the views that it has made, and the pins of
@@ -185,12 +186,8 @@ func (s *store) ensureView(ctx context.Context, client int64) error {
 	if there {
 		return nil
 	}
-	list := make([]string, 0, len(columns()))
-	for _, column := range columns() {
-		list = append(list, quote(column))
-	}
 	create := fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM tracker_records WHERE client_number = %d", quote(name),
-		strings.Join(list, ", "), client)
+		strings.Join(lists.Of(columns(), quote), ", "), client)
 	if _, err := database.Exec(ctx, s.db.SQL(ctx), create); err != nil {
 		return fmt.Errorf("create tracker view: %w", err)
 	}
@@ -214,10 +211,7 @@ func (s *store) shareView(ctx context.Context, name string) error {
 	if err != nil || len(roles) == 0 {
 		return err
 	}
-	for i, role := range roles {
-		roles[i] = quote(role)
-	}
-	_, err = database.Exec(ctx, s.db.SQL(ctx), "GRANT SELECT ON "+quote(name)+" TO "+strings.Join(roles, ", "))
+	_, err = database.Exec(ctx, s.db.SQL(ctx), "GRANT SELECT ON "+quote(name)+" TO "+strings.Join(lists.Of(roles, quote), ", "))
 	return err
 }
 

@@ -60,14 +60,15 @@ type Deps struct {
 	Partitions Partitions // for Expire
 }
 
-// Service implements the operator's part. It is safe for concurrent use.
+// Service implements the operator's part, with the requests' own rules. It is safe for concurrent use.
 type Service struct {
+	Requests
 	deps  Deps
 	store *store
 }
 
 // New returns a service over the tables of material requests.
-func New(deps Deps) *Service { return &Service{deps: deps, store: &store{deps.DB, deps.Events}} }
+func New(deps Deps) *Service { return &Service{deps.Requests, deps, &store{deps.DB, deps.Events}} }
 
 // eachPage is how many requests one statement of Each returns.
 const eachPage = 1000
@@ -78,7 +79,7 @@ func (s *Service) Each(ctx context.Context, filter materials.Filter, limit int,
 	fn func(materials.Overview) error) error {
 	handed := 0
 	for behind := int64(materials.Newest); behind > 0; {
-		page, next, err := s.deps.Requests.Overviews(ctx, filter, behind, eachPage)
+		page, next, err := s.Overviews(ctx, filter, behind, eachPage)
 		if err != nil {
 			return err
 		}
@@ -98,7 +99,7 @@ func (s *Service) Each(ctx context.Context, filter materials.Filter, limit int,
 // Rounds returns the rounds that the requests of an id are in; every supplier numbers its own, and only one's is meant
 // where one is named. errs.NotFound: there is none.
 func (s *Service) Rounds(ctx context.Context, supplierID string, id int64) (rounds []round.Round, err error) {
-	found, err := s.deps.Requests.OfID(ctx, id, math.MaxInt32)
+	found, err := s.OfID(ctx, id, math.MaxInt32)
 	if err != nil {
 		return nil, err
 	}
@@ -120,30 +121,13 @@ func (s *Service) Rounds(ctx context.Context, supplierID string, id int64) (roun
 // Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.
 func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) (
 	materials.Record, []materials.RoundOverview, round.Round, error) {
-	record, err := s.deps.Requests.Find(ctx, supplierID, requestID)
+	record, err := s.Find(ctx, supplierID, requestID)
 	if err != nil {
 		return record, nil, round.Round{}, err
 	}
 	current := round.Round{SupplierID: supplierID, RequestID: requestID, UID: record.UID, Number: record.Round}
 	rounds, err := s.store.roundsOf(ctx, current)
 	return record, rounds, current, err
-}
-
-// Reopen enqueues a failed request again, for its next round. Errors: errs.NotFound; errs.Conflict: it is not failed.
-func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
-	return s.deps.Requests.Reopen(ctx, supplierID, requestID)
-}
-
-// List returns a page of the requests that the filter chooses behind a uid, the newest first, and the uid behind which
-// the next page begins; 0: that was all. A page may be short, or empty, where it looked at many others.
-func (s *Service) List(ctx context.Context, filter materials.Filter, behind int64, limit int) (
-	page []materials.Overview, next int64, err error) {
-	return s.deps.Requests.Overviews(ctx, filter, behind, limit)
-}
-
-// OfID returns at most limit of the requests of an id, of which every supplier may have one.
-func (s *Service) OfID(ctx context.Context, id int64, limit int) ([]materials.Overview, error) {
-	return s.deps.Requests.OfID(ctx, id, limit)
 }
 
 // CountFailed counts the failed requests, of one supplier when it is given, up to most.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -71,10 +72,7 @@ func (s *store) holds(ctx context.Context, p round.Partition, since time.Time) (
 
 // prune deletes the requests with the rounds that are over.
 func (s *store) prune(ctx context.Context, requests []round.Round) error {
-	uids := make([]int64, len(requests))
-	for i, r := range requests {
-		uids[i] = r.UID
-	}
+	uids := lists.Of(requests, func(r round.Round) int64 { return r.UID })
 	for _, table := range []string{"material_rounds", "material_requests"} {
 		_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM `+table+` WHERE uid > 0 AND `+s.db.AnyOf("uid", 1),
 			s.db.Values(uids))

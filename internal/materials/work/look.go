@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -62,10 +63,7 @@ func (s *Service) Own(shards, orphans []int) {
 		l.fresh[shard] = true
 	}
 	l.mu.Unlock()
-	owned := make(map[int]bool, len(shards))
-	for _, shard := range shards {
-		owned[shard] = true
-	}
+	owned := database.Set(shards)
 	s.hand.keep(func(supplierID string) bool { return owned[round.ShardOf(supplierID)] })
 	if len(orphans) > 0 {
 		select {
@@ -148,16 +146,8 @@ func (s *Service) withoutStored(ctx context.Context, rounds []round.Round) ([]ro
 	if err != nil || len(stored) == 0 {
 		return rounds, err
 	}
-	known := make(map[round.Round]bool, len(stored))
-	for _, r := range stored {
-		known[r] = true
-	}
-	var missing []round.Round
-	for _, r := range rounds {
-		if !known[r] {
-			missing = append(missing, r)
-		}
-	}
+	known := database.Set(stored)
+	missing := slices.DeleteFunc(rounds, func(r round.Round) bool { return known[r] })
 	return missing, s.deps.DB.InTx(ctx, "clear estimated requests", func(ctx context.Context) error {
 		return s.store.clear(ctx, stored)
 	})

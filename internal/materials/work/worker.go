@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/sleep"
@@ -118,10 +120,7 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 		s.hand.done(rounds...)
 		return nil, err
 	}
-	going := make(map[round.Round]bool, len(rounds))
-	for _, r := range rest {
-		going[r] = true
-	}
+	going := database.Set(rest)
 	for _, p := range requests {
 		p.read = read
 		s.hand.weigh(p.Round, p.size)
@@ -164,10 +163,7 @@ func (s *Service) traceBatch(requests []*pending) (context.Context, func(error))
 	if s.deps.Batch == nil {
 		return ctx, func(error) {}
 	}
-	parents := make([]string, len(requests))
-	for i, p := range requests {
-		parents[i] = p.TraceParent
-	}
+	parents := lists.Of(requests, func(p *pending) string { return p.TraceParent })
 	return s.deps.Batch(ctx, "estimate batch", parents)
 }
 
@@ -197,7 +193,8 @@ func (s *Service) storeEvents(requests []*pending) error {
 	err := s.deps.DB.InTx(ctx, "store estimations", func(ctx context.Context) error {
 		stored, err := s.deps.Outbox.Add(ctx, events)
 		if err == nil && s.deps.Local().Sub(read) > workStale {
-			err = s.store.mustStillExist(ctx, roundsOf(events))
+			err = s.store.mustStillExist(ctx, lists.Of(events,
+				func(e round.Outgoing) round.Round { return e.Round }))
 		}
 		if err != nil {
 			return err
@@ -205,13 +202,4 @@ func (s *Service) storeEvents(requests []*pending) error {
 		return s.store.clear(ctx, stored)
 	})
 	return errs.Doing("hand events to the outbox", err)
-}
-
-// roundsOf returns the events' rounds.
-func roundsOf(events []round.Outgoing) []round.Round {
-	list := make([]round.Round, len(events))
-	for i, e := range events {
-		list[i] = e.Round
-	}
-	return list
 }

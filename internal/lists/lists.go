@@ -1,0 +1,20 @@
+// Package lists makes one list of another.
+package lists
+
+// Of returns what each item has, in the order of the items.
+func Of[T, V any](items []T, has func(T) V) []V {
+	list := make([]V, len(items))
+	for i, item := range items {
+		list[i] = has(item)
+	}
+	return list
+}
+
+// By returns the items by a key that each has.
+func By[K comparable, T any](items []T, key func(T) K) map[K]T {
+	found := make(map[K]T, len(items))
+	for _, item := range items {
+		found[key(item)] = item
+	}
+	return found
+}
