@@ -85,15 +85,15 @@ func (r Result) ByRequest(other Result) int {
 		cmp.Compare(r.Round.RequestID, other.Round.RequestID))
 }
 
-// Lost reports whether the delivery has ended without being delivered. One to the own endpoint has its request failed
-// in the transaction of e.
+// Lost reports whether the delivery has ended without being delivered. The transaction of e fails the request of one to
+// the own endpoint.
 func (r Result) Lost() bool { return r.Outcome.Status == Dead || r.Outcome.Status == Failed }
 
 // Gone reports whether the receiver wants nothing more: it answered 410, which alone is final there. The transaction of
 // e pauses it.
 func (r Result) Gone() bool { return r.Destination != OwnEndpoint && r.Outcome.Status == Failed }
 
-// Failure returns why the answer is none that delivers; nil when it is one.
+// Failure returns why the answer does not count as delivered; nil if it does.
 func (a Answer) Failure() error {
 	if a.Err == nil && a.Status/100 != 2 {
 		return fmt.Errorf("status %d", a.Status)

@@ -19,7 +19,7 @@ import (
 // endBatch is how many deliveries one transaction of End ends at most.
 const endBatch = 500
 
-// End has those deliveries to suppliers' receivers be dead, for the reason, that have been pending since before the
+// End marks as dead, for the reason, every delivery to a supplier's receiver that has been pending since before the
 // given time: a receiver that never comes back would keep them for ever. A delivery that a worker sends right now is
 // left to it.
 func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error {
@@ -52,7 +52,7 @@ func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error
 	return ctx.Err()
 }
 
-// end has those of the deliveries be dead that have waited since before the given time, and returns how many they are.
+// end marks as dead the deliveries that have waited since before the given time, and returns their number.
 // They were listed without a lock: those that a worker has by now are left to it, and those that were redelivered since
 // begin their time again. The operator is notified in the same transaction.
 func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, reason string) (n int, err error) {

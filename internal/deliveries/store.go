@@ -127,8 +127,8 @@ func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.T
 // Finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries,
 // and returns the ids of these.
 //
-// It is arrow e. A result that is not returned is of an attempt that was taken over (f), or that was written before by
-// a COMMIT without an answer: nothing that follows from it is stored a second time.
+// It is arrow e. A result is left out when its attempt was taken over (f), or when it was written before by a COMMIT
+// without an answer: nothing that follows from it is stored a second time.
 func (s *AttemptStore) Finish(ctx context.Context, results []Result, now time.Time) (map[string]bool, error) {
 	if !s.Postgres() {
 		return s.finishSQLite(ctx, results, now)

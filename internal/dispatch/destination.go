@@ -119,7 +119,7 @@ func (d *destination[J]) queues() bool {
 	return d.failures == 0 && (d.fast() || d.limit == 0 && d.took > 0)
 }
 
-// ended takes the end of an attempt in.
+// ended notes the end of an attempt.
 func (d *destination[J]) ended(r Report, now time.Time) {
 	if !r.OK {
 		d.failures++

@@ -224,8 +224,8 @@ func (s *Scheduler[J]) Again() time.Duration {
 	return 0
 }
 
-// Own forgets the destinations that this worker no longer owns, whose queued attempts are given back, and takes in how
-// many attempts former owners still have in flight to those that it owns.
+// Own forgets the destinations that this worker no longer owns, whose queued attempts are given back, and notes how
+// many calls former owners still have in flight to its destinations.
 func (s *Scheduler[J]) Own(owned func(name string) bool, elsewhere map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 // NoOwner is the owner of a shard that no worker owns.
 const NoOwner int64 = 0
 
-// Assign returns which worker is to own each shard, given who owns it now and who lives. All own as many as the others
-// or one more, and no more shards move than that takes. The same input gives the same answer in each worker.
+// Assign returns which worker is to own each shard, given who owns it now and who lives. Shares differ by at most
+// one, and as few shards move as possible. The same input gives the same answer in each worker.
 func Assign(owners, live []int64) []int64 {
 	target := make([]int64, len(owners))
 	workers := slices.Compact(slices.Sorted(slices.Values(live)))

@@ -35,7 +35,7 @@ type waiters struct {
 	looking sync.WaitGroup
 }
 
-// subscription is of all calls that wait for one request.
+// subscription is shared by all calls that wait for one request.
 type subscription struct {
 	done chan struct{} // closed when the request is not enqueued any more
 	n    int

@@ -44,7 +44,7 @@ type Outgoing struct {
 type Partition struct {
 	Name           string
 	First, End     int64     // uids; End is not of it
-	Opened, Closed time.Time // when new requests began to be of it, and ceased; zero: they always were, they still are
+	Opened, Closed time.Time // when new requests began and ceased to belong to it; zero: they always did, they still do
 	Kept           string    // why retention has not dropped it although all of it is old
 }
 

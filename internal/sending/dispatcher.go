@@ -251,8 +251,7 @@ func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, reason string
 	return d.deps.Ledger.MarkFailed(ctx, j.Round, "the estimates could not be delivered: "+reason)
 }
 
-// attempt sends one begun attempt, frees its slot and has its result written down; one that was taken over meanwhile is
-// another worker's.
+// attempt sends one begun attempt, frees its slot and records its result; an attempt taken over meanwhile is skipped.
 //
 // The lease is asked before the call: a worker that was stopped for longer than its lease sends nothing of what others
 // have taken over (f). The slot is free when the answer is there, up to 20 ms before the result is written: a crash in

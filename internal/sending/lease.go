@@ -79,7 +79,7 @@ type sighting struct {
 	at      time.Time // when that was first read; monotonic
 }
 
-// dead takes what a worker's row says now in and reports whether it has said the same for longer than a lease lives.
+// dead notes what a worker's row says now, and reports whether it has said the same for longer than a lease lives.
 func (s sightings) dead(worker, renewal int64, now time.Time) bool {
 	seen, known := s[worker]
 	if !known || seen.renewal != renewal {
@@ -242,7 +242,7 @@ func (d *owner) reclaimLost(ctx context.Context, worker int64, m members, judge 
 	return err
 }
 
-// takeOverAll makes due what workers hold that live no more. Each is a transaction of its own; where one fails the next
+// takeOverAll makes the deliveries of dead workers due again. Each is a transaction of its own; where one fails the next
 // beat goes on. All living workers do this at the same time, and one of them finds something to take over.
 func (d *owner) takeOverAll(ctx context.Context, m members, dead []int64) error {
 	var failed []error

@@ -110,7 +110,7 @@ func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver re
 
 // insert stores deliveries and begins the attempts that may be; these are sent when the transaction in ctx is
 // committed. This worker holds them from before the COMMIT on, so that reconcile never takes them for forgotten. due
-// takes in to whom others have to wait.
+// collects the destinations whose deliveries must wait.
 func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[string]deliveries.Standing,
 	due map[string]time.Time, now, looked time.Time) error {
 	if len(drafts) == 0 {

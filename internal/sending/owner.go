@@ -16,18 +16,19 @@ type owner struct {
 	workers   *workerStore
 	attempts  *deliveries.AttemptStore
 	scheduler *dispatch.Scheduler[job]
-	wake      chan struct{}
-	beatNow   chan struct{} // makes keepLease renew the lease at once
-	lease     *lease
-	ownership ownership
-	leaving   atomic.Bool // it takes no shards any more
-	wakeUps   wakeUps
-	seenMu    sync.Mutex
-	seen      sightings
-	reclaimed time.Time // of takeOverAndRebalance alone
+	wake      chan struct{} // holds a note for Run: look now
+	beatNow   chan struct{} // holds a note for keepLease: renew at once
+	lease     *lease        // written by keepLease, asked by every attempt; it has a lock
+	ownership ownership     // written by takeOverAndRebalance, asked by Run and Add; it has a lock
+	leaving   atomic.Bool   // it takes no shards any more; Leave sets it
+	wakeUps   wakeUps       // written by the queue's reader and this worker, emptied by Run; it has a lock
+	reclaimed time.Time     // used by takeOverAndRebalance alone
+
+	seenMu sync.Mutex
+	seen   sightings // under seenMu: keepLease and takeOverAndRebalance both ask who lives
 
 	heldMu sync.Mutex
-	held   map[string]int // attempts that this worker has begun and not ended, by delivery
+	held   map[string]int // under heldMu: attempts that this worker has begun and not ended, by delivery
 }
 
 func newOwner(deps Deps) *owner {
@@ -63,7 +64,7 @@ func (d *owner) hold(id string) {
 	d.held[id]++ // the attempt before may not be released yet
 }
 
-// release notes that an attempt is no more in this worker's hands: its result is written, or it was never made. If the
+// release notes that this worker no longer holds the attempt: its result is written, or it was never made. If the
 // database still has it then, reconcile finds it.
 func (d *owner) release(id string) {
 	d.heldMu.Lock()

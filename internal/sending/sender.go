@@ -36,7 +36,7 @@ const (
 	userAgent       = "supplyhub-webhooks/1"
 )
 
-// job is an attempt to be sent, or a call that is none. It is the scheduler's and the pool's from Send on, and nothing
+// job is an attempt, or a test or operator call without a delivery. It is the scheduler's and the pool's from Send on, and nothing
 // else changes it.
 type job struct {
 	deliveries.Begun

@@ -18,7 +18,7 @@ type members struct {
 	due    bool  // something waits for it
 	live   []int64
 	stay   []int64 // those who live and do not stop
-	dead   []int64 // they renewed their leases no more
+	dead   []int64 // they stopped renewing their leases
 	// of the dead, what their rows said: one that renews its lease after all is not taken over from
 	renewals map[int64]int64
 	owners   []int64 // of each shard
@@ -60,7 +60,7 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 	return rows, errs.Doing("renew the lease and read the workers", err)
 }
 
-// newMembers takes the rows of a beat in. Who is dead is decided here, by the renewals that this worker has seen, and
+// newMembers reads the rows of a beat. Who is dead is decided here, by the renewals that this worker has seen, and
 // not in the statement: no clock of another machine is part of it.
 func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (m members, err error) {
 	read := time.Now()
@@ -86,7 +86,7 @@ func newMembers(rows []memberRow, worker int64, now time.Time, seen sightings) (
 	return m, nil
 }
 
-// add takes a worker in. One that stops still lives: its attempts are its own, and it gives its shards away.
+// add notes a worker. One that stops still lives: its attempts are its own, and it gives its shards away.
 func (m *members) add(r memberRow, dead bool) {
 	if dead {
 		m.dead = append(m.dead, r.id)
@@ -99,7 +99,7 @@ func (m *members) add(r memberRow, dead bool) {
 	}
 }
 
-// leave notes that the worker stops. The others see it at their next beat and count it no more when they share the
+// leave notes that the worker stops. The others see it at their next beat and no longer count it when they share the
 // shards out; the worker itself gives its own away at the same beat.
 func (s *workerStore) leave(ctx context.Context, worker int64) error {
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE workers SET leaving = 1 WHERE id = $1`, worker)

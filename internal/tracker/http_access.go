@@ -25,7 +25,7 @@ type caller struct {
 	key    string
 }
 
-// callerKey is of the caller in a context.
+// callerKey is the context key of the caller.
 type callerKey struct{}
 
 // ClientKey lets a request pass that carries the key of an active client. Errors: errs.Forbidden.

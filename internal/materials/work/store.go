@@ -65,8 +65,8 @@ func (s *store) read(ctx context.Context, rounds []round.Round, maxBytes int) (
 	return requests, append(larger, rest[:half]...), err
 }
 
-// share returns how large each of n bodies may be: one of few sizes, as each is a statement of its own. A single one
-// may have any.
+// share returns how large each of n bodies may be, rounded to a power of two, so that few statements are prepared; a
+// single body has no limit.
 func share(maxBytes, n int) int {
 	if n == 1 {
 		return math.MaxInt32
