@@ -21,7 +21,8 @@ import (
 //  1. For half of a limit it gets no byte, nor does any other connection to its server.
 //  2. It asks the server the first question of the protocol over a connection of its own. That needs no login, and a
 //     server that is only busy answers it.
-//  3. When nothing comes for the other half either, it fails, and the idle connections are closed with it.
+//  3. When nothing comes for the other half either, it fails, and the idle connections are closed with it. For a third of
+//     the limit nothing dials that server: who wants a connection is refused at once.
 //
 // New connections do not help a busy server, which may send nothing for seconds: the limit is long. It is short where
 // the address has another host, as a failover has ten seconds. Commands are not watched: they can wait.
@@ -41,6 +42,7 @@ type hangs struct {
 	found func()        // a server hangs, its connections are to be closed
 	log   *slog.Logger
 	heard sync.Map // an *atomic.Int64 by address: how many times its server has sent something
+	rests sync.Map // a time.Time by address: until then its server is not dialled
 }
 
 func newHangs(cfg *pgx.ConnConfig, found func(), log *slog.Logger) *hangs {
@@ -51,8 +53,11 @@ func newHangs(cfg *pgx.ConnConfig, found func(), log *slog.Logger) *hangs {
 	return h
 }
 
-// connect dials a server.
+// connect dials a server, unless it was found to hang a moment ago.
 func (h *hangs) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if until, _ := h.rests.Load(address); until != nil && time.Now().Before(until.(time.Time)) { //nolint:forcetypeassert
+		return nil, errHangs
+	}
 	made, err := h.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -103,6 +108,7 @@ func (c *answering) Read(p []byte) (int, error) {
 			return n, err
 		case c.heard.Load() == before && c.silent() && c.heard.Load() == before:
 			c.hangs.log.Warn("a database server answers nothing: its connections are closed", "server", c.address)
+			c.hangs.rests.Store(c.address, time.Now().Add(c.hangs.limit/3))
 			c.hangs.found()
 			return 0, errHangs
 		}

@@ -24,6 +24,9 @@ func newAssets(prefix string) (*assets, error) {
 	if err != nil {
 		return nil, err
 	}
+	// They do not depend on the machine's own table.
+	types := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml"}
 	a := &assets{prefix: prefix, files: make(map[string]asset, len(names))}
 	for _, name := range names {
 		content, err := fs.ReadFile(embedded, name)
@@ -35,10 +38,6 @@ func newAssets(prefix string) (*assets, error) {
 	}
 	return a, nil
 }
-
-// types do not depend on the machine's own table.
-var types = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-	".svg": "image/svg+xml"}
 
 // address returns where a page finds the file; an unknown one fails the page.
 func (a *assets) address(name string) (string, error) {
