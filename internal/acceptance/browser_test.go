@@ -319,6 +319,7 @@ func TestPortal_can_be_read_without_scripts(t *testing.T) {
 	submit(t, s, nil)
 	sent := reaches(t, s, "delivered", 1)[0]
 	cookie := signIn(t, s)
+	wait.Until(t, "the first success is stored", func() bool { return receiverOf(t, s).LastSuccessAt != nil })
 	for path, says := range map[string]string{
 		"": "All is well", "/requests": "SP-001", "/deliveries": "Delivered", "/deliveries?status=dead": "Nothing matches",
 		"/deliveries/" +
