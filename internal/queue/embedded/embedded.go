@@ -97,8 +97,8 @@ type serverLog struct{ log *slog.Logger }
 // trouble logs what the server's loops meet again and again, every 2 s while the disk is full. Its error has the log
 // repeat the same text once a minute only.
 func (l serverLog) trouble(level slog.Level, format string, v []any) {
-	l.log.Log(context.Background(), level, fmt.Sprintf(format, v...),
-		"error", errs.New(errs.Unavailable, "the queue's server tries again by itself"))
+	l.log.Log(context.Background(), level, "the queue's server has a fault and tries again by itself",
+		"error", errs.New(errs.Unavailable, fmt.Sprintf(format, v...)))
 }
 
 func (l serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
