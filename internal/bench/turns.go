@@ -51,6 +51,7 @@ var compared = []struct{ name, form string }{
 	{fmt.Sprintf("ms to webhook at %d/s, p50", pacedRate), "%.1f"},
 	{fmt.Sprintf("ms to webhook at %d/s, p99", pacedRate), "%.1f"},
 	{"MiB of the workers", "%.0f"},
+	{"the busiest worker's CPU, of its part", "%.2f"},
 	{"reads of an estimated request/s", "%.0f"},
 }
 
@@ -160,13 +161,13 @@ func (c *contender) open(ctx context.Context, s *stack) (err error) {
 
 // burst runs as fast as answers come and then at a steady rate, for a few seconds each.
 func (c *contender) burst(ctx context.Context) error {
-	before := c.cpu()
+	before, each := c.cpu(), c.eachWorker()
 	flat, err := c.run(ctx, burstDuration, 0)
 	if err != nil {
 		return err
 	}
 	wait(ctx, settle)
-	used := c.cpu().since(before)
+	used, busiest := c.cpu().since(before), c.busiest(each)
 	if !atOnce { // the burst's remainder in PostgreSQL is no part of a steady rate, nor of the next tree's
 		if err := c.tidy(ctx); err != nil {
 			return err
@@ -192,10 +193,28 @@ func (c *contender) burst(ctx context.Context) error {
 		values = append(values, usage{program: used[program]}.per1000(flat.Delivered))
 	}
 	for i, value := range append(values, inMilliseconds(paced.Delivery50), inMilliseconds(paced.Delivery99),
-		float64(memory), reads) {
+		float64(memory), busiest, reads) {
 		c.seen[i] = append(c.seen[i], value)
 	}
 	return nil
+}
+
+// eachWorker returns the processor time so far of each worker.
+func (c *contender) eachWorker() []time.Duration {
+	times := make([]time.Duration, len(c.running))
+	for i, worker := range c.running {
+		times[i], _, _ = processTimes(worker.Process.Pid)
+	}
+	return times
+}
+
+// busiest returns how many times its equal part of the workers' time since then the busiest one used.
+func (c *contender) busiest(before []time.Duration) float64 {
+	var most, all time.Duration
+	for i, now := range c.eachWorker() {
+		most, all = max(most, now-before[i]), all+now-before[i]
+	}
+	return float64(most) * float64(len(before)) / float64(all)
 }
 
 // pairUp makes one figure a round of the two bursts, there and back.
