@@ -90,6 +90,8 @@ func addressRules(t *testing.T, h *apptest.Hub) {
 			"https://a.example/hook?code=k3y":                                     "?request={id}",
 			"https://{id}.example/hook":                                           "valid address",
 			"https://a.example/hook#{id}":                                         "fragment",
+			"https://a.example/{request_id}/x":                                    "request's id",
+			"a.example:8080/hook":                                                 "https://",
 		} {
 			p := wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{"url": address}), 400, "/url")
 			if detail := p.Errors[0].Detail; !strings.HasSuffix(detail, meant) && !strings.Contains(detail, meant+" ") &&
@@ -244,7 +246,7 @@ func firstPage(t *testing.T, h *apptest.Hub) {
 	}
 	shows("You have no receiver yet.", `"banner calm"`)
 	want(t, s.Do(t, http.MethodPut, receiverPath, object{"url": receiver.URL}), 200)
-	shows("Your receiver was not called yet.", `"banner calm"`)
+	shows("No delivery has gone to your receiver yet.", `"banner calm"`)
 	submit(t, s, nil)
 	dead := reaches(t, s, "dead", 1)[0]
 	shows("in a row.", "status 404: the receiver takes no POST at this path", `"banner warn"`)
@@ -252,7 +254,7 @@ func firstPage(t *testing.T, h *apptest.Hub) {
 		t.Errorf("receiver list: %v", row)
 	}
 	want(t, s.Do(t, http.MethodPut, receiverPath, object{"url": receiver.URL + "/other"}), 200)
-	shows("Your receiver was not called yet.")
+	shows("No delivery has gone to your receiver yet.")
 	status.Store(200)
 	want(t, s.Do(t, http.MethodPost, deliveriesPath+"/"+dead.ID+"/redeliver", nil), 202)
 	reaches(t, s, "delivered", 1)

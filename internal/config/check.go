@@ -153,7 +153,7 @@ func (c *Config) checkServers(f *faults) {
 		f.bad(address.value != "" && c.DatabaseURL == "", address.name, "needs DATABASE_URL")
 	}
 	f.bad(c.NATSURL != "" && c.DatabaseURL == "", "DATABASE_URL",
-		"required with NATS_URL: a worker reaches no database in DATA_DIR")
+		"required with NATS_URL, set it or remove that one: a worker reaches no database in DATA_DIR")
 	c.checkNATS(f)
 }
 

@@ -26,7 +26,7 @@ func seen(state string, failures int64, success *time.Time) string {
 	case state == "active" && failures > 0:
 		return "last call failed"
 	case state == "active" && success == nil:
-		return "not called yet"
+		return "nothing sent yet"
 	default:
 		return state
 	}

@@ -180,11 +180,12 @@ func webhookURLFault(text string, allowPrivate bool) string {
 		return ""
 	}
 	u, err := url.Parse(text)
+	scheme, _, _ := strings.Cut(strings.ToLower(text), "://")
 	switch {
+	case scheme != "http" && scheme != "https":
+		return "must start with http:// or https://"
 	case err != nil || len(text) > maxWebhookURL || !utf8.ValidString(text):
 		return fmt.Sprintf("must be a valid address of at most %d bytes", maxWebhookURL)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "must start with http:// or https://"
 	case u.User != nil:
 		return "must not hold a user or password"
 	case strings.Contains(text, "#"):
@@ -208,6 +209,8 @@ const WholeCall = "must not end in /delivery-estimates, which each call has behi
 // callFault refuses an address whose calls would not go where they were meant to.
 func callFault(text string) string {
 	switch {
+	case strings.ContainsAny(strings.ReplaceAll(text, caller.RequestPlace, ""), "{}"):
+		return "must have no braces but those of {id}, which stands for a request's id"
 	case strings.Contains(text, caller.RequestPlace):
 		return ""
 	case strings.Contains(text, "?"):

@@ -13,7 +13,7 @@ func stateWord(state any) string {
 		return "All"
 	case "enqueued", "estimated", "selected", // requests
 		"pending", "delivered", "dead", "failed", "undelivered", // deliveries; failed: requests too
-		"active", "failing", "paused", "not called yet", "last call failed": // receivers
+		"active", "failing", "paused", "nothing sent yet", "last call failed": // receivers
 		return strings.ToUpper(text[:1]) + text[1:]
 	case "none": // of a receiver
 		return "Not set"
