@@ -210,7 +210,7 @@ const WholeCall = "must not end in /delivery-estimates, which each call has behi
 func callFault(text string) string {
 	switch {
 	case strings.ContainsAny(strings.ReplaceAll(text, caller.RequestPlace, ""), "{}"):
-		return "must have no braces but those of {id}, which stands for a request's id"
+		return "must have no braces but those of {id}, in whose place a request's id comes"
 	case strings.Contains(text, caller.RequestPlace):
 		return ""
 	case strings.Contains(text, "?"):
