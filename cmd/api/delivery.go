@@ -77,14 +77,13 @@ func recoverable() (names []string) {
 }
 
 func deliveryShow() *cobra.Command {
-	cmd := &cobra.Command{Use: "show ID", Short: "show a delivery with its attempts", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "show ID", Short: "show a delivery with its attempts", Args: cobra.ExactArgs(1),
 		Example: "  api delivery show msg_0aB1cD2eF3gH4iJ5kL6mN7",
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			delivery, err := a.Deliveries.Show(ctx, args[0])
 			return page{delivery, map[string]columns{"attempts": plain("number:#", "time", "status", "duration_ms:MS",
 				"url", "error|response:ANSWER")}}, err
 		})}
-	return cmd
 }
 
 func deliveryRedeliver() *cobra.Command {

@@ -88,7 +88,7 @@ func rateFlags(f *pflag.FlagSet, s *estimates.Service) {
 }
 
 func rateRemove() *cobra.Command {
-	cmd := &cobra.Command{Use: "remove SERVICE", Short: "remove a service from the card, for all days",
+	return &cobra.Command{Use: "remove SERVICE", Short: "remove a service from the card, for all days",
 		Args: cobra.ExactArgs(1), Example: "  api rate remove night",
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 			if err := a.Rates.Remove(ctx, args[0]); err != nil {
@@ -96,5 +96,4 @@ func rateRemove() *cobra.Command {
 			}
 			return map[string]string{"removed": args[0]}, nil
 		})}
-	return cmd
 }

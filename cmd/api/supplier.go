@@ -168,7 +168,7 @@ func rotation(use, short string, rotate func(context.Context, *supplierauth.Serv
 
 func supplierSwitch(use, short, status string, do func(ctx context.Context, a *app.App, id string) error,
 ) *cobra.Command {
-	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		Example: "  api supplier " + use + " Acme",
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
 			if err := do(ctx, a, id); err != nil {
@@ -176,24 +176,21 @@ func supplierSwitch(use, short, status string, do func(ctx context.Context, a *a
 			}
 			return map[string]string{"id": id, "status": status}, nil
 		})}
-	return cmd
 }
 
 func supplierRevokeSessions() *cobra.Command {
-	cmd := &cobra.Command{Use: "revoke-sessions ID", Short: "end all sessions of a supplier, portal included",
+	return &cobra.Command{Use: "revoke-sessions ID", Short: "end all sessions of a supplier, portal included",
 		Args: cobra.ExactArgs(1), Example: "  api supplier revoke-sessions Acme",
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
 			ended, err := a.Suppliers.RevokeSessions(ctx, id)
 			return map[string]any{"id": id, "sessions_ended": ended}, err
 		})}
-	return cmd
 }
 
 func supplierPortalLink() *cobra.Command {
-	cmd := &cobra.Command{Use: "portal-link ID", Short: "print a portal link that works once, for 5 minutes",
+	return &cobra.Command{Use: "portal-link ID", Short: "print a portal link that works once, for 5 minutes",
 		Args: cobra.ExactArgs(1), Example: "  api supplier portal-link Acme",
 		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
 			return a.PortalLink(ctx, id)
 		})}
-	return cmd
 }

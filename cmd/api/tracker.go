@@ -81,12 +81,11 @@ func trackerRotate() *cobra.Command {
 func trackerSwitch(
 	use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error),
 ) *cobra.Command {
-	cmd := &cobra.Command{Use: use + " ID", Short: short,
+	return &cobra.Command{Use: use + " ID", Short: short,
 		Args: cobra.ExactArgs(1), Example: "  api tracker client " + use + " Fleet",
 		RunE: onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 			return change(a.Trackers, ctx, id)
 		})}
-	return cmd
 }
 
 func trackerLoad() *cobra.Command {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,8 +17,8 @@ import (
 // that to its row in the database, from which the console sums all processes up. States of the database (how much
 // waits, how much failed) are counted by one process for all of them, and each shows them as gauges.
 
-// counted hands over the values of one of this process's counters, with their labels.
-func (a *pipeline) counted(counter string, each func(labels map[string]string, n int64)) error {
+// counters hands over the values of this process's counters, with their labels.
+func (a *pipeline) counters(each func(counter string, labels map[string]string, n int64)) error {
 	families, err := a.registry.Gather()
 	if err != nil {
 		return fmt.Errorf("gather metrics: %w", err)
@@ -30,9 +29,7 @@ func (a *pipeline) counted(counter string, each func(labels map[string]string, n
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if f.GetName() == counter {
-				each(labels, int64(m.GetCounter().GetValue()))
-			}
+			each(f.GetName(), labels, int64(m.GetCounter().GetValue()))
 		}
 	}
 	return nil
@@ -40,17 +37,17 @@ func (a *pipeline) counted(counter string, each func(labels map[string]string, n
 
 // did takes what this process did from its metrics, so that the console and they show the same.
 func (a *pipeline) did() (did figures.Sample, err error) {
-	return did, errors.Join(
-		a.counted("http_requests_total", func(labels map[string]string, n int64) {
-			if labels["method"] == http.MethodPost && labels["route"] == requestsRoute && labels["status"] == "201" {
-				did.Accepted += n
-			}
-		}),
-		a.counted("supplyhub_webhook_attempts_total", func(labels map[string]string, n int64) {
-			if labels["destination"] == "supplier" && labels["outcome"] == "delivered" {
-				did.Delivered += n
-			}
-		}))
+	err = a.counters(func(counter string, labels map[string]string, n int64) {
+		switch {
+		case counter == "http_requests_total" && labels["method"] == http.MethodPost &&
+			labels["route"] == requestsRoute && labels["status"] == "201":
+			did.Accepted += n
+		case counter == "supplyhub_webhook_attempts_total" && labels["destination"] == "supplier" &&
+			labels["outcome"] == "delivered":
+			did.Delivered += n
+		}
+	})
+	return did, err
 }
 
 // runFigures adds this process's figures to the database until ctx ends.
@@ -69,7 +66,10 @@ func (s consoleScores) Remaining(ctx context.Context) (map[string]int64, error) 
 // Providers returns what the providers were asked by this process, by provider and outcome.
 func (s consoleScores) Providers() (map[string]map[string]int64, error) {
 	asked := map[string]map[string]int64{}
-	err := s.app.counted("supplyhub_scoreboard_provider_requests_total", func(labels map[string]string, n int64) {
+	err := s.app.counters(func(counter string, labels map[string]string, n int64) {
+		if counter != "supplyhub_scoreboard_provider_requests_total" {
+			return
+		}
 		if asked[labels["provider"]] == nil {
 			asked[labels["provider"]] = map[string]int64{}
 		}

@@ -5,7 +5,9 @@ import (
 	"go/token"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +46,25 @@ func TestHouse_statements_number_their_values(t *testing.T) {
 	}
 	if built < 3 {
 		t.Errorf("only %d conditions of gorm's builder are found", built)
+	}
+}
+
+// A statement that is run past database.Query, Column, One and Exec is in no log when it is slow, and its error does not
+// say that the database is away.
+func TestHouse_statements_are_run_by_the_database_package(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		room := path.Dir(f.name)
+		if f.test || isHelper(room) || strings.HasPrefix(room, "internal/database") || strings.HasPrefix(room, "internal/bench") {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"ExecContext", "QueryContext", "QueryRowContext"},
+				s.Sel.Name) {
+				t.Errorf("%s calls %s: use database.Query, Column, One or Exec", f.name, s.Sel.Name)
+			}
+			return true
+		})
 	}
 }
 

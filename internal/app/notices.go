@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/notify"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/sending"
 )
 
 // NoticeTest is what a try of the operator's receiver came to.
@@ -34,16 +36,13 @@ func TestNotice(ctx context.Context, cfg *config.Config) (NoticeTest, error) {
 	if err != nil {
 		return NoticeTest{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
-	defer cancel()
-	status, answer, err := signedCall(ctx, string(cfg.EventsURL), id, string(body), secrets)
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err // without the address, which may hold a key
+	answer := sending.TryOperator(ctx, receivers.Receiver{URL: string(cfg.EventsURL), Secrets: secrets, Active: true}, id,
+		body, begun, cfg.Timeout)
+	if answer.Err != nil {
+		return NoticeTest{}, fmt.Errorf("OPERATOR_WEBHOOK_URL does not answer: %w", answer.Err)
 	}
-	if err != nil {
-		return NoticeTest{}, fmt.Errorf("OPERATOR_WEBHOOK_URL does not answer: %w", err)
-	}
-	return NoticeTest{id, status, time.Since(begun).Milliseconds(), answer}, nil
+	return NoticeTest{id, answer.Status, time.Since(begun).Milliseconds(),
+		strings.ToValidUTF8(string(answer.Body), "\uFFFD")}, nil
 }
 
 // Taken reports whether the receiver took the event.

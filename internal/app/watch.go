@@ -6,22 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/sending"
 	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
-	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // How often a process looks whether what was configured works.
 const (
 	lookAgain  = 10 * time.Minute
-	lookSooner = 5 * time.Second                                           // while it does not
-	unsampled  = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" // these calls belong to no trace
+	lookSooner = 5 * time.Second // while it does not
 
 	failsFor = 2 // looks in a row: at a start the other side may be starting too
 )
@@ -97,12 +96,12 @@ func (a *pipeline) callEndpoint(ctx context.Context) (base string, fault error, 
 	if err != nil || len(secrets.webhooks) == 0 {
 		return base, errors.New("there is no secret to sign with"), "set WEBHOOK_SIGNING_SECRETS"
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
-	defer cancel()
-	status, _, err := signedCall(ctx, base+"/api/material-requests/1/delivery-estimates", "doctor", "{}", secrets.webhooks)
-	switch {
-	case err != nil:
-		return base, fmt.Errorf("%s does not answer: %w", base, err), "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL"
+	answer := sending.TryOperator(ctx, receivers.Receiver{URL: base + "/api/material-requests/1/delivery-estimates",
+		Secrets: secrets.webhooks, Active: true}, "doctor", []byte("{}"), time.Now(), a.cfg.Timeout)
+	switch status := answer.Status; {
+	case answer.Err != nil:
+		return base, fmt.Errorf("%s does not answer: %w", base, answer.Err),
+			"start the api, or correct ESTIMATES_WEBHOOK_BASE_URL"
 	case status == http.StatusUnauthorized:
 		return base, fmt.Errorf("%s refuses the signature", base),
 			"if this is another installation's api set HTTP_ADDR and ADMIN_ADDR as yours has them; " +
@@ -113,20 +112,4 @@ func (a *pipeline) callEndpoint(ctx context.Context) (base string, fault error, 
 	default:
 		return base, nil, ""
 	}
-}
-
-// signedCall sends an event and returns the status and the first KiB of the answer.
-func signedCall(ctx context.Context, address, id, body string, secrets []webhook.Secret) (int, string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	at := time.Now()
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("traceparent", unsampled)
-	request.Header.Set(webhook.HeaderID, id)
-	request.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
-	request.Header.Set(webhook.HeaderSignature, webhook.Sign(id, at, []byte(body), secrets...))
-	status, text, err := ask(request)
-	return status, strings.ToValidUTF8(string(text[:min(len(text), 1<<10)]), "\uFFFD"), err
 }

@@ -158,7 +158,10 @@ func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, l
 		n = int64(len(found))
 		return d.reopen(ctx, found)
 	})
-	return n, next, errs.Doing("redeliver", err)
+	if err != nil {
+		return 0, Key{}, fmt.Errorf("redeliver: %w", err)
+	}
+	return n, next, nil
 }
 
 // reopen sends locked deliveries again, with their requests. A request that had failed because of one is enqueued again

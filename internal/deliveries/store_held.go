@@ -54,7 +54,10 @@ func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []H
 		}
 		return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
 	})
-	return n, errs.Doing("reconcile attempts", err)
+	if err != nil {
+		return 0, fmt.Errorf("reconcile attempts: %w", err)
+	}
+	return n, nil
 }
 
 // Holders returns who holds attempts, found by one step through an index each: it costs the workers, not the attempts.

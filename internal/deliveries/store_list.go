@@ -193,7 +193,7 @@ func (s *store) count(ctx context.Context, f Filter, most int) (n int64, err err
 	all := database.Arms(f.arms(s, `$2`), func(arm string) string {
 		return `SELECT 1 AS one FROM webhook_deliveries WHERE ` + arm + ` LIMIT $1`
 	})
-	err = s.DB.ReaderSQL(ctx).QueryRowContext(ctx, `SELECT count(*) FROM (`+all+` LIMIT $1) AS counted`, args...).Scan(&n)
+	_, err = database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT count(*) FROM (`+all+` LIMIT $1) AS counted`, args, &n)
 	return n, errs.Doing("count webhook deliveries", err)
 }
 

@@ -91,11 +91,7 @@ func (s *store) forget(ctx context.Context, requests []round.Round) (events int6
 	}{{"webhook_attempts", "delivery_id", ids}, {"webhook_deliveries", "id", ids},
 		{"webhook_events", "uid", s.DB.Values(uidsOf(requests))}} {
 		statement := `DELETE FROM ` + table.name + ` WHERE ` + s.DB.AnyOf(table.key, 1)
-		deleted, err := s.DB.SQL(ctx).ExecContext(ctx, statement, table.values)
-		if err != nil {
-			return 0, database.Translate(err)
-		}
-		if events, err = deleted.RowsAffected(); err != nil {
+		if events, err = database.Exec(ctx, s.DB.SQL(ctx), statement, table.values); err != nil {
 			return 0, err
 		}
 	}

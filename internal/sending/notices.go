@@ -34,6 +34,21 @@ func (d *Dispatcher) callOnce(ctx context.Context, j job, at time.Time) deliveri
 	return d.sender.send(ctx, j, at)
 }
 
+// unsampled is where a call belongs that is no part of a trace.
+const unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+
+// TryOperator makes one signed call to the address itself, as SendToOperator does, for who has no Dispatcher and wants
+// to know what the sender would meet.
+func TryOperator(ctx context.Context, to receivers.Receiver, id string, body []byte, at time.Time,
+	timeout time.Duration) deliveries.Answer {
+	s := newSender(Deps{Timeout: timeout})
+	defer s.close()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return s.send(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id,
+		TraceParent: unsampled, Body: body}, target: to}, at)
+}
+
 // SendToOperator makes one signed call to the address itself, which is trusted, and judges it as an attempt of a
 // delivery.
 func (d *Dispatcher) SendToOperator(ctx context.Context, to receivers.Receiver, id string, body []byte,

@@ -43,10 +43,10 @@ const (
 // attempts that one made due have no worker any more for the second. An attempt that is not free is left to the next
 // look, like all of a transaction that failed: its worker has no lease (reclaimLost).
 func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now time.Time) (n int64, err error) {
-	_, err = s.DB.SQL(ctx).ExecContext(ctx, `DELETE FROM workers
+	_, err = database.Exec(ctx, s.DB.SQL(ctx), `DELETE FROM workers
 		WHERE id = $1 AND (alive_until = $2 OR CAST($2 AS bigint) = -1)`, worker, renewal)
 	if err != nil {
-		return 0, fmt.Errorf("end a worker's lease: %w", database.Translate(err))
+		return 0, fmt.Errorf("end a worker's lease: %w", err)
 	}
 	err = s.DB.InTx(ctx, "take over a dead worker's attempts", func(ctx context.Context) error {
 		destinations, err := database.Column[string](ctx, s.DB.SQL(ctx),
@@ -63,5 +63,8 @@ func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now t
 		n = int64(len(destinations))
 		return deliveries.NewDueStore(s.DB).MarkDue(ctx, due, now)
 	})
-	return n, errs.Doing("take over", err)
+	if err != nil {
+		return 0, fmt.Errorf("take over: %w", err)
+	}
+	return n, nil
 }
