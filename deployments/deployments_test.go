@@ -243,8 +243,8 @@ func TestDocuments_name_make_targets_and_variables_that_there_are(t *testing.T) 
 	}
 }
 
-// ofTheReader are variables that the guides' own commands set and use, that net/http reads, and names that only look like
-// variables.
+// ofTheReader are variables that the guides' own commands set and use, that net/http reads, and names that only look
+// like variables.
 var ofTheReader = []string{"OWNER_URL", "DOCKER_BUILDKIT", "HTTPS_PROXY", "NO_PROXY"}
 
 // Each part of a pattern of -run chooses a test in one of the packages that are named with it.

@@ -146,8 +146,8 @@ func TestCompose_has_an_owner_that_makes_all_and_is_no_superuser(t *testing.T) {
 	}
 }
 
-// Before PostgreSQL 15, and in a database that comes from there, the schema public belongs to the superuser and everybody
-// may create in it: a function there is called by the owner.
+// Before PostgreSQL 15, and in a database that comes from there, the schema public belongs to the superuser and
+// everybody may create in it: a function there is called by the owner.
 func TestRoles_are_refused_where_they_could_make_functions_that_the_owner_calls(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t).installed()
@@ -212,8 +212,8 @@ func TestRoles_that_are_given_again_take_no_right_away_for_a_moment(t *testing.T
 	t.Logf("%d of %d statements were refused", refused.Load(), done.Load())
 }
 
-// typed runs a block of a guide, as a person types it in the project's directory after `make build`, with the superuser's
-// address in psql's own variables.
+// typed runs a block of a guide, as a person types it in the project's directory after `make build`, with the
+// superuser's address in psql's own variables.
 func (m machine) typed(dir, block string) string {
 	m.t.Helper()
 	host, err := url.Parse(m.Address())

@@ -133,7 +133,8 @@ func TestCompose_does_not_start_without_its_secrets(t *testing.T) {
 	}
 }
 
-// What a command does depends on the settings of the service: where a link leads, who is notified, which receivers are let be.
+// What a command does depends on the settings of the service: where a link leads, who is notified, which receivers are
+// let be.
 func TestCompose_command_has_every_setting_of_an_api_and_the_rights_of_the_owner(t *testing.T) {
 	t.Parallel()
 	settings := required(t)

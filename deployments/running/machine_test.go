@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package running_test runs what deployments/ ships, by the lines of the guides: `make test-deployments`. No kubelet, network policy,
-// KEDA operator or cloud balancer is in it.
+// Package running_test runs what deployments/ ships, by the lines of the guides: `make test-deployments`. No kubelet,
+// network policy, KEDA operator or cloud balancer is in it.
 package running_test
 
 import (

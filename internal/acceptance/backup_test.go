@@ -185,7 +185,8 @@ func changed(entries []entry, name string, by ...entry) (list []entry) {
 	return list
 }
 
-// sparse has an entry whose few bytes name a file of the size: GNU's form 1.0 in PAX records, its own when the size is 0.
+// sparse has an entry whose few bytes name a file of the size: GNU's form 1.0 in PAX records, its own when the size is
+// 0.
 func sparse(t *testing.T, entries []entry, name string, size int64) []byte {
 	t.Helper()
 	var before, after []entry

@@ -31,8 +31,8 @@ const (
 )
 
 // TestContainer attacks an api of the chart's size: one kind of attack after the other, each of as many connections as
-// once ended the process, twice. Whatever strangers, one supplier or one tracker client do, the process lives, and another
-// caller from another address is answered.
+// once ended the process, twice. Whatever strangers, one supplier or one tracker client do, the process lives, and
+// another caller from another address is answered.
 func TestContainer_of_256_MiB_is_shared_so_that_no_caller_ends_the_api_or_keeps_others_waiting(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {

@@ -24,8 +24,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// A backup is one tar: its mark with the sizes and digests of the files, then these in its order, the database last. The
-// queue is not in it: the database says what is due.
+// A backup is one tar: its mark with the sizes and digests of the files, then these in its order, the database last.
+// The queue is not in it: the database says what is due.
 const (
 	backupMark   = "supplyhub-backup.json"
 	backupFormat = 1

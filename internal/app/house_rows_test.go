@@ -49,8 +49,8 @@ func TestHouse_statements_number_their_values(t *testing.T) {
 	}
 }
 
-// A statement that is run past database.Query, Column, One and Exec is in no log when it is slow, and its error does not
-// say that the database is away.
+// A statement that is run past database.Query, Column, One and Exec is in no log when it is slow, and its error does
+// not say that the database is away.
 func TestHouse_statements_are_run_by_the_database_package(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {

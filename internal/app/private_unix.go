@@ -13,8 +13,8 @@ import (
 // make DATA_DIR's readable by others.
 func ownerOnly() { syscall.Umask(0o077) }
 
-// notStopped has Ctrl-Z do nothing. A command that is stopped in the middle of a change would keep SQLite's only lock for
-// writing, and the service would take no change until the command goes on. Ctrl-C ends it.
+// notStopped has Ctrl-Z do nothing. A command that is stopped in the middle of a change would keep SQLite's only lock
+// for writing, and the service would take no change until the command goes on. Ctrl-C ends it.
 func notStopped() { signal.Ignore(syscall.SIGTSTP) }
 
 // ownAs makes the owner of a directory own a file that root made: the service that runs on it may be another user.

@@ -42,8 +42,8 @@ type Restored struct {
 	Holds     []string  `json:"holds"`
 }
 
-// Restore puts a backup into an empty DATA_DIR, or one in which a restore broke off. All of it is read and checked before
-// the first file gets its name, and the database gets its name last.
+// Restore puts a backup into an empty DATA_DIR, or one in which a restore broke off. All of it is read and checked
+// before the first file gets its name, and the database gets its name last.
 func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file string) (r Restored, err error) {
 	if cfg.DatabaseURL != "" {
 		return r, errNoCopy
@@ -85,8 +85,8 @@ func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file str
 	return Restored{DataDir: cfg.DataDir, CreatedAt: u.mark.CreatedAt, Version: u.mark.Version, Holds: u.holds}, nil
 }
 
-// stageRestore makes the directory of a restore. No service starts while it is there: where one is left the files of those
-// names were put there by the restore that broke off. They are removed, and then the directory.
+// stageRestore makes the directory of a restore. No service starts while it is there: where one is left the files of
+// those names were put there by the restore that broke off. They are removed, and then the directory.
 func stageRestore(dir string, names []string) (staged string, lock *flock.Flock, err error) {
 	staged = filepath.Join(dir, restoring)
 	if err := removeHalf(dir, staged, names); err != nil {

@@ -21,7 +21,8 @@ type Receiver struct {
 // Usable reports whether there is anything to call.
 func (r Receiver) Usable() bool { return r.Active && r.URL != "" }
 
-// Signed reports whether a call can be made now. What goes to a usable receiver none of whose secrets can be read waits.
+// Signed reports whether a call can be made now. What goes to a usable receiver none of whose secrets can be read
+// waits.
 func (r Receiver) Signed() bool { return r.Usable() && len(r.Secrets) > 0 }
 
 // RequestPlace is replaced by a request's id in an address that is called as it is written.

@@ -12,8 +12,8 @@ import (
 
 // A view runs the code of who made it, with the rights of who reads it and in the reader's session; the planner alone
 // runs some of it. So a view that is not the service's own is read in a transaction that is rolled back, which takes
-// its settings back, in a session that ends with it, and by a login that has nothing else. Errors of that code carry any
-// SQLSTATE that it likes: they say nothing about the server.
+// its settings back, in a session that ends with it, and by a login that has nothing else. Errors of that code carry
+// any SQLSTATE that it likes: they say nothing about the server.
 
 // ViewError is the fault of the view that was read, or of what is below it: not the engine's.
 type ViewError struct {

@@ -161,9 +161,9 @@ func share(ctx context.Context, config Config, limit int32) (write, read, others
 	return divide(limit, config)
 }
 
-// divide returns how many connections write, how many a reader has, and how many read views of others at once. A quarter
-// of all read, at most eight, and a quarter of those, but one at least, views of others. Where these have a login of
-// their own they have as many connections of their own: not a reader's last ones.
+// divide returns how many connections write, how many a reader has, and how many read views of others at once. A
+// quarter of all read, at most eight, and a quarter of those, but one at least, views of others. Where these have a
+// login of their own they have as many connections of their own: not a reader's last ones.
 func divide(limit int32, config Config) (write, read, others int32) {
 	if config.NoReaders {
 		return limit, 1, 1 // a reader that is made for a moment, to look at something

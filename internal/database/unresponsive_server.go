@@ -21,8 +21,8 @@ import (
 //  1. For half of a limit it gets no byte, nor does any other connection to its server.
 //  2. It asks the server the first question of the protocol over a connection of its own. That needs no login, and a
 //     server that is only busy answers it.
-//  3. When nothing comes for the other half either, it fails, and the idle connections are closed with it. For a third of
-//     the limit nothing dials that server: who wants a connection is refused at once.
+//  3. When nothing comes for the other half either, it fails, and the idle connections are closed with it. For a third
+//     of the limit nothing dials that server: who wants a connection is refused at once.
 //
 // New connections do not help a busy server, which may send nothing for seconds: the limit is long. It is short where
 // the address has another host, as a failover has ten seconds. Commands are not watched: they can wait.

@@ -229,8 +229,8 @@ const undelivered Status = "undelivered"
 // Recoverable returns the statuses of a recovery.
 func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
 
-// Recovered returns the statuses of the deliveries that a recovery of s sends again, in its order: a dead one is pending
-// afterwards.
+// Recovered returns the statuses of the deliveries that a recovery of s sends again, in its order: a dead one is
+// pending afterwards.
 func (s Status) Recovered() []Status {
 	if s == undelivered {
 		return []Status{Pending, Dead, Failed}

@@ -68,7 +68,8 @@ func (t scanTime) Scan(value any) error {
 }
 
 // LockDue holds the rows of those receivers that may be sent to by this worker, until the transaction ends, but for
-// those that another transaction holds: a lost process may, for seconds, and no other receiver's deliveries wait for it.
+// those that another transaction holds: a lost process may, for seconds, and no other receiver's deliveries wait for
+// it.
 //
 // It is the first statement of c for receivers. A pause that is committed before it, or a shard that moved, is seen
 // here, whatever this worker believes; a pause that comes later waits until the claim is committed. The lock is not one

@@ -47,8 +47,8 @@ func (d *Keeper) Advance(ctx context.Context, days int) (err error) {
 	return errs.Doing("make partitions", err)
 }
 
-// Partitions returns those of events that requests belong or belonged to, the oldest first; none on SQLite. One that was
-// made ahead has no rows yet and is not among them.
+// Partitions returns those of events that requests belong or belonged to, the oldest first; none on SQLite. One that
+// was made ahead has no rows yet and is not among them.
 func (d *Keeper) Partitions(ctx context.Context) ([]round.Partition, error) {
 	if !d.store.Postgres() {
 		return nil, nil

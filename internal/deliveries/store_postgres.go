@@ -72,8 +72,8 @@ func (s *AttemptStore) claimOf(ctx context.Context, first string, suppliers, des
 }
 
 // insertEventsPostgres reads the receivers in the same statement: one round trip less in each batch of work. It sees
-// them as they were when it began. A pause that is committed later comes by a wake-up before the attempt is sent; without
-// one an attempt that is sent 0.9 s later asks first (d).
+// them as they were when it began. A pause that is committed later comes by a wake-up before the attempt is sent;
+// without one an attempt that is sent 0.9 s later asks first (d).
 func (s *AttemptStore) insertEventsPostgres(ctx context.Context, events []DraftEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]Standing, error) {
 	n := len(events)

@@ -11,8 +11,8 @@ import (
 )
 
 // A recovery costs its caller one call and the service as much as it finds, so a supplier has one at a time over all
-// replicas. The receiver's row says until when it runs. The recovery moves that on while it waits and while it works; one
-// whose process dies, or whose begin was stored without an answer, is over by itself soon.
+// replicas. The receiver's row says until when it runs. The recovery moves that on while it waits and while it works;
+// one whose process dies, or whose begin was stored without an answer, is over by itself soon.
 
 const (
 	recoveryFor   = 10 * time.Second        // how long one that does not end keeps others out

@@ -11,9 +11,9 @@ import (
 )
 
 // Audited makes the middleware of a route whose calls change a supplier's access or receiver: it writes a line for each
-// that did, with the action's name, such as receiver.set. It comes before what finds out who calls. A call that its handler refuses changes nothing; of one
-// that failed, by a panic too, the change may have been made in part. A change that has begun runs to its end when its
-// caller hangs up, so that its line says what became of it.
+// that did, with the action's name, such as receiver.set. It comes before what finds out who calls. A call that its
+// handler refuses changes nothing; of one that failed, by a panic too, the change may have been made in part. A change
+// that has begun runs to its end when its caller hangs up, so that its line says what became of it.
 func Audited(log *slog.Logger, action string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx, audit := logctx.WithAudit(context.WithoutCancel(c.Request.Context()))

@@ -105,8 +105,8 @@ const (
 )
 
 // dropBody reads and discards the rest of a body that a 401 does not need, so that its sender is not cut off and reads
-// the answer. When the rest does not come it ends the connection, on which that would be read as the next request; net/http
-// would wait for it. A caller that expects an answer before it sends the body gets this one.
+// the answer. When the rest does not come it ends the connection, on which that would be read as the next request;
+// net/http would wait for it. A caller that expects an answer before it sends the body gets this one.
 func dropBody(c *gin.Context) {
 	if c.Request.ContentLength == 0 || heldBy(c).read {
 		return

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Shares is memory, or places, in equal shares. A caller is granted what leaves at least as much free as it then holds: one alone
-// may hold half, n of them an n+1-th each, so that a newcomer always finds a share, however greedy the others are.
+// Shares is memory, or places, in equal shares. A caller is granted what leaves at least as much free as it then
+// holds: one alone may hold half, n of them an n+1-th each, so that a newcomer always finds a share, however greedy
+// the others are.
 type Shares struct {
 	total int64
 

@@ -173,8 +173,8 @@ func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 	return from, err
 }
 
-// mayBeSigned reports whether the headers of a signature can be right, whatever the body is: only then is it read to its
-// usual size.
+// mayBeSigned reports whether the headers of a signature can be right, whatever the body is: only then is it read to
+// its usual size.
 func mayBeSigned(h http.Header, now time.Time) bool {
 	if _, err := webhook.Verify(h, nil, now); !errors.Is(err, webhook.ErrSignature) { // without a secret: all but that
 		return false

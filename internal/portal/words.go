@@ -28,7 +28,8 @@ func field(v errs.Violation) string {
 	}
 }
 
-// phrase is a reason in parts: Text is translated and has one place when In is not empty, Before is the same everywhere.
+// phrase is a reason in parts: Text is translated and has one place when In is not empty, Before is the same
+// everywhere.
 type phrase struct{ Before, Text, In string }
 
 // phraseOf returns why a call failed, in parts.

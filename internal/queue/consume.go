@@ -10,8 +10,8 @@ import (
 )
 
 // Each worker reads the stream through a consumer of its own, over the subjects that it asks for: in memory, without
-// acknowledgements, gone soon after the worker is. Nothing of it is worth editing or repairing: the worker makes another
-// one whenever it fails, whatever the reason, and whenever the subjects change.
+// acknowledgements, gone soon after the worker is. Nothing of it is worth editing or repairing: the worker makes
+// another one whenever it fails, whatever the reason, and whenever the subjects change.
 //
 // The client's own ordered consumer does nearly this. After a wiped or deleted stream it asks for the sequence number
 // that it had reached, and the server, which counts from 1 again, gives it nothing until that is reached; it keeps to
@@ -32,8 +32,8 @@ type Message struct {
 
 // Consume calls take with each message that is published under one of the subjects from now on, one after the other,
 // and returns when ctx ends. take is to return soon. subjects is asked again after each note in changed; while it
-// returns none, nothing is consumed. Messages that others publish while this process is cut off come later, if it is back
-// within a minute; a message may get lost, and may come twice.
+// returns none, nothing is consumed. Messages that others publish while this process is cut off come later, if it is
+// back within a minute; a message may get lost, and may come twice.
 func (q *Queue) Consume(ctx context.Context, subjects func() []string, changed <-chan struct{}, take func(Message)) {
 	r := &reader{queue: q, wanted: subjects, changed: changed, take: take}
 	for r.follow(); ctx.Err() == nil; r.follow() {

@@ -9,7 +9,8 @@ import (
 // Publishing never waits and never fails for its caller, whose work is stored already: of a message that is dropped,
 // refused or unanswered, workers find the work in the database a second later. The messages pass a buffer, a goroutine
 // that may block in the socket, and a window of those without an answer. When for two seconds nothing of what is
-// published is acknowledged, the queue counts as one that takes nothing (refused), and probes go out until one is taken.
+// published is acknowledged, the queue counts as one that takes nothing (refused), and probes go out until one is
+// taken.
 
 const (
 	publishBuffer  = 8192 // messages that wait to be sent

@@ -1,6 +1,6 @@
-// Package queue carries messages to workers through JetStream: inside the process or on NATS servers, by the same client.
-// The database has all work that is due; a message only makes it begin at once. So each message may get lost, alone or
-// with the whole store, and costs a second. Only this package knows NATS; it knows no feature.
+// Package queue carries messages to workers through JetStream: inside the process or on NATS servers, by the same
+// client. The database has all work that is due; a message only makes it begin at once. So each message may get lost,
+// alone or with the whole store, and costs a second. Only this package knows NATS; it knows no feature.
 package queue
 
 import (

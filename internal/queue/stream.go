@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The stream on the server, and the names of subjects there. All of it follows from the configuration: two installations
-// with a NATS_STREAM each can share an account. The stream keeps what was published for a minute, so long a worker may
-// be cut off, and drops the oldest when it is full. Settings that an operator added (replicas' placement, descriptions)
-// stay; keep.go makes the server have the rest.
+// The stream on the server, and the names of subjects there. All of it follows from the configuration: two
+// installations with a NATS_STREAM each can share an account. The stream keeps what was published for a minute, so
+// long a worker may be cut off, and drops the oldest when it is full. Settings that an operator added (replicas'
+// placement, descriptions) stay; keep.go makes the server have the rest.
 
 const keptFor = time.Minute
 

@@ -164,7 +164,8 @@ func TestStream_without_an_installation_is_taken_over(t *testing.T) {
 	}
 }
 
-// The store inside the process belongs to this process alone. A stream that another database or version left there goes.
+// The store inside the process belongs to this process alone. A stream that another database or version left there
+// goes.
 func TestEmbedded_stream_that_is_not_ours_is_made_again(t *testing.T) {
 	t.Parallel()
 	t.Run("of a database that is gone", func(t *testing.T) {

@@ -63,9 +63,9 @@ func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	return nil
 }
 
-// Resume sends to the supplier's receiver again: all that waits is due now, in the order of acceptance, and none of it is
-// changed for that. errs.Conflict: an operator paused it, and by is not one. It is resumed last, so that a resume that
-// fails is repeated whole.
+// Resume sends to the supplier's receiver again: all that waits is due now, in the order of acceptance, and none of it
+// is changed for that. errs.Conflict: an operator paused it, and by is not one. It is resumed last, so that a resume
+// that fails is repeated whole.
 func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	state, err := d.health.receiverState(ctx, supplierID)
 	if err != nil {
@@ -200,8 +200,8 @@ func (d *Registry) storeHealth(ctx context.Context) {
 	l.unstored(news, end)
 }
 
-// unstored takes in news whose transaction ended so. Failures that may be counted already are not counted again: too few
-// put a state off, too many invent one.
+// unstored takes in news whose transaction ended so. Failures that may be counted already are not counted again: too
+// few put a state off, too many invent one.
 func (l *healthLog) unstored(news map[string]health, end database.End) {
 	for id, old := range news {
 		if end == database.Unknown && old.success.IsZero() {
@@ -284,8 +284,8 @@ func (d *Registry) PauseGone(ctx context.Context, r deliveries.Result) error {
 	return d.pause(ctx, r.Destination, PausedByService, r.Reason(), r.Address)
 }
 
-// pause pauses a receiver if it has the address, or whatever it has with 0. The operator is notified unless it is paused
-// already.
+// pause pauses a receiver if it has the address, or whatever it has with 0. The operator is notified unless it is
+// paused already.
 func (d *Registry) pause(ctx context.Context, supplierID, by, reason string, address int64) error {
 	paused, err := d.health.pause(ctx, supplierID, by, address, d.deps.Now())
 	if err != nil || !paused {

@@ -18,9 +18,9 @@ import (
 type healthStore struct{ deliveries.Tables }
 
 // saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now, and those that
-// had failed and have answered since: CatchUp has to follow for these, in the same transaction. A success since the last
-// time sets the count back before the failures after it are added; without one they are added to what is stored. News of
-// an address that the receiver has no longer are left out.
+// had failed and have answered since: CatchUp has to follow for these, in the same transaction. A success since the
+// last time sets the count back before the failures after it are added; without one they are added to what is stored.
+// News of an address that the receiver has no longer are left out.
 func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
 	failing map[string]bool, recovered []string, err error) {
 	suppliers := slices.Sorted(maps.Keys(news))
@@ -126,7 +126,8 @@ func (s *healthStore) lockFailing(ctx context.Context, receivers []string) (map[
 }
 
 // pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
-// the service's over, an operator's any. It does nothing if the receiver has another address than the one given; 0: any.
+// the service's over, an operator's any. It does nothing if the receiver has another address than the one given; 0:
+// any.
 func (s *healthStore) pause(ctx context.Context, supplierID, by string, address int64, now time.Time) (paused bool,
 	err error) {
 	since, err := database.Column[int64](ctx, s.DB.SQL(ctx),

@@ -31,8 +31,8 @@ type TestResult struct {
 	Response   string  `json:"response"`
 }
 
-// Test makes one signed call to where deliveries go, now, for request 0. It is not retried, not stored and not counted as a
-// failure, and a pause does not stop it. Errors: errs.Conflict without a receiver, errs.Exhausted.
+// Test makes one signed call to where deliveries go, now, for request 0. It is not retried, not stored and not counted
+// as a failure, and a pause does not stop it. Errors: errs.Conflict without a receiver, errs.Exhausted.
 func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, error) {
 	receiver, err := s.mustHaveReceiver(ctx, supplierID)
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	})
 }
 
-// recentTests returns the moments of the last minute, the oldest first. Those that are older, or of a clock that was set
-// back, are dropped when the row is written the next time.
+// recentTests returns the moments of the last minute, the oldest first. Those that are older, or of a clock that was
+// set back, are dropped when the row is written the next time.
 func recentTests(text string, now time.Time) []int64 {
 	var recent []int64
 	for field := range strings.FieldsSeq(text) {

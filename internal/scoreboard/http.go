@@ -83,7 +83,8 @@ func (s *Service) exhausted(requester string, q quota) error {
 }
 
 // admit returns the caller's question as the settings change it. Errors, in this order: errs.Unavailable without keys,
-// errs.Unauthenticated, errs.Invalid, then that of the settings, which are what they were last when they cannot be read.
+// errs.Unauthenticated, errs.Invalid, then that of the settings, which are what they were last when they cannot be
+// read.
 func (s *Service) admit(c *gin.Context) (request, error) {
 	if len(s.deps.Keys) == 0 {
 		return request{}, errs.New(errs.Unavailable, "The scoreboard is not configured on this server.")

@@ -16,8 +16,8 @@ import (
 // A national team is found by its English name or by a code of three letters, FIFA's or ISO's. The names of the regions
 // are CLDR's; the tables hold only what football says in another way.
 
-// footballNames returns the Portuguese names that differ from CLDR's, by region; those of the United Kingdom's four teams,
-// which are no regions, by FIFA's code.
+// footballNames returns the Portuguese names that differ from CLDR's, by region; those of the United Kingdom's four
+// teams, which are no regions, by FIFA's code.
 func footballNames() map[string]string {
 	return map[string]string{
 		"ENG": "Inglaterra", "NIR": "Irlanda do Norte", "SCO": "Escócia", "WAL": "País de Gales",

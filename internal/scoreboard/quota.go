@@ -88,8 +88,8 @@ type grant struct {
 	granted bool
 }
 
-// take spends a unit; one that cannot be counted comes with the quota as it was known last. Units are counted atomically over all replicas; those taken at the same moment in this process
-// share a transaction.
+// take spends a unit; one that cannot be counted comes with the quota as it was known last. Units are counted
+// atomically over all replicas; those taken at the same moment in this process share a transaction.
 func (s *Service) take(ctx context.Context, requester string) (grant, error) {
 	item := s.unit(requester)
 	result, err := s.spending.Do(ctx, item)

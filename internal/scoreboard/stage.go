@@ -79,8 +79,8 @@ func stageOf(name string) Stage {
 }
 
 // isThirdPlace reports whether a plain name is one of the many of the match for the third place: it says third together
-// with a place or a match, bronze, or that the final is the small one. A third round is not one, nor are teams that were
-// third.
+// with a place or a match, bronze, or that the final is the small one. A third round is not one, nor are teams that
+// were third.
 func isThirdPlace(name string) bool {
 	words := strings.Fields(name)
 	has := func(some ...string) bool {

@@ -277,8 +277,8 @@ func (a *agenda) failures(destination string) int {
 	return a.due[i].Failures
 }
 
-// claim begins the attempts in the database and has each transaction's sent as soon as it is committed. A delivery whose
-// last attempt was interrupted is dead instead. A delivery to a supplier without a receiver waits for one.
+// claim begins the attempts in the database and has each transaction's sent as soon as it is committed. A delivery
+// whose last attempt was interrupted is dead instead. A delivery to a supplier without a receiver waits for one.
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int, send func([]job)) error {
 	var suppliers []string
 	for destination := range wants {
@@ -344,9 +344,10 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 }
 
 // claimDue locks the receivers first, so that one that is paused gets nothing more. It waits for none of them: one that
-// another transaction holds is claimed for in the next round. Without suppliers it claims for the own endpoint. A dead delivery has its request failed and its notice stored in the same transaction. Receivers are
-// locked before deliveries here, against the order of deliveries.lockByID: it waits for no delivery that is locked, so
-// it cannot deadlock with those that lock deliveries first.
+// another transaction holds is claimed for in the next round. Without suppliers it claims for the own endpoint. A dead
+// delivery has its request failed and its notice stored in the same transaction. Receivers are locked before
+// deliveries here, against the order of deliveries.lockByID: it waits for no delivery that is locked, so it cannot
+// deadlock with those that lock deliveries first.
 func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, suppliers []string,
 	worker int64) (claimed []deliveries.Claimed, err error) {
 	mine := map[string]int{}

@@ -94,9 +94,9 @@ func (s sightings) forget(others []int64) {
 	maps.DeleteFunc(s, func(id int64, _ sighting) bool { return !slices.Contains(others, id) })
 }
 
-// keepLease gets a lease and renews it until ctx ends. got is closed with the first lease. A beat that fails is repeated
-// after the same pause: when the database is away for longer than the lease lives nothing new is begun (worker returns
-// 0), and attempts in flight wait in held for the next beat.
+// keepLease gets a lease and renews it until ctx ends. got is closed with the first lease. A beat that fails is
+// repeated after the same pause: when the database is away for longer than the lease lives nothing new is begun
+// (worker returns 0), and attempts in flight wait in held for the next beat.
 //
 // The renewals wait for nothing but their own row. Another goroutine acts on the latest of what they have read: that
 // changes rows which others may hold.
@@ -242,8 +242,8 @@ func (d *owner) reclaimLost(ctx context.Context, worker int64, m members, judge 
 	return err
 }
 
-// takeOverAll makes the deliveries of dead workers due again. Each is a transaction of its own; where one fails the next
-// beat goes on. All living workers do this at the same time, and one of them finds something to take over.
+// takeOverAll makes the deliveries of dead workers due again. Each is a transaction of its own; where one fails the
+// next beat goes on. All living workers do this at the same time, and one of them finds something to take over.
 func (d *owner) takeOverAll(ctx context.Context, m members, dead []int64) error {
 	var failed []error
 	for _, worker := range dead {

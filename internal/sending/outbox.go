@@ -172,8 +172,8 @@ func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waitin
 	}
 }
 
-// pauseUnseen is how long after its last look at the receiver an attempt may be sent without another one: no call begins
-// later than a second after the answer to a pause.
+// pauseUnseen is how long after its last look at the receiver an attempt may be sent without another one: no call
+// begins later than a second after the answer to a pause.
 const pauseUnseen = 900 * time.Millisecond
 
 // overtaken reports whether the receiver was paused after the attempt was begun. A pause wakes the owner; of one whose

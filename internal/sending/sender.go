@@ -36,8 +36,8 @@ const (
 	userAgent       = "supplyhub-webhooks/1"
 )
 
-// job is an attempt, or a test or operator call without a delivery. It is the scheduler's and the pool's from Send on, and nothing
-// else changes it.
+// job is an attempt, or a test or operator call without a delivery. It is the scheduler's and the pool's from Send on,
+// and nothing else changes it.
 type job struct {
 	deliveries.Begun
 	target receivers.Receiver

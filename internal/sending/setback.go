@@ -16,8 +16,8 @@ const (
 )
 
 // RunSetBack has, until ctx ends, nothing wait longer for it when the database's clock is set back: no delivery, and
-// nothing of what others know of. Every worker runs it: it is idempotent, and skips what another transaction has locked.
-// An error is tried again a second later, as long as it takes: turns counts only the runs that succeeded.
+// nothing of what others know of. Every worker runs it: it is idempotent, and skips what another transaction has
+// locked. An error is tried again a second later, as long as it takes: turns counts only the runs that succeeded.
 func (d *Dispatcher) RunSetBack(ctx context.Context, others ...func(context.Context) error) {
 	ticker := time.NewTicker(setBackEvery)
 	defer ticker.Stop()

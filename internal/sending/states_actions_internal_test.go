@@ -557,8 +557,8 @@ func (m *stateModel) pausedOrResumed(t *rapid.T) {
 	}
 }
 
-// due returns the waiting deliveries that a claim of n is to take, in their order: first those that a receiver catches up
-// with, as they were accepted, then those that have been due for longest.
+// due returns the waiting deliveries that a claim of n is to take, in their order: first those that a receiver catches
+// up with, as they were accepted, then those that have been due for longest.
 func (m *stateModel) due(to string, n int) []*keptDelivery {
 	var first, rest []*keptDelivery
 	for _, d := range m.kept {

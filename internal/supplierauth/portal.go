@@ -49,7 +49,8 @@ func (s *Service) NewPortalLink(ctx context.Context, supplierID string, secure b
 }
 
 // OpenPortal exchanges a link's token for a new session and ends the browser's former one, if any. A token that the
-// caller brought never becomes a session. Errors: errs.Unauthenticated when the link was used, has expired or never was one.
+// caller brought never becomes a session. Errors: errs.Unauthenticated when the link was used, has expired or never
+// was one.
 func (s *Service) OpenPortal(ctx context.Context, link, former string) (session PortalSession, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()

@@ -229,8 +229,8 @@ func callFault(text string) string {
 	return fmt.Sprintf(WholeCall, meant)
 }
 
-// storedURL returns a valid address with a host in ASCII: a URI is (RFC 3986), whatever browsers show. One that is called
-// as it is written is not changed but for that; any other one has no trailing slash.
+// storedURL returns a valid address with a host in ASCII: a URI is (RFC 3986), whatever browsers show. One that is
+// called as it is written is not changed but for that; any other one has no trailing slash.
 func storedURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {

@@ -16,8 +16,8 @@ import (
 const sayAgainAfter = time.Minute
 
 // handler adds to each line what the context knows of the work it belongs to. It drops a warning whose error is an
-// unavailable dependency, when one that says the same of it was logged less than a minute ago: many loops try again each
-// second, and their lines would bury everything else.
+// unavailable dependency, when one that says the same of it was logged less than a minute ago: many loops try again
+// each second, and their lines would bury everything else.
 type handler struct {
 	slog.Handler
 	said *said

@@ -52,8 +52,8 @@ func NewRegistry() *prometheus.Registry {
 // version is set by the linker: -ldflags "-X github.com/supplyhub/supplyhub/internal/telemetry.version=v1.2.3".
 var version string
 
-// Version returns the version of this binary, from the linker or else as the Go command stamps it: the tag or commit that
-// it was built from; "devel" when neither knows.
+// Version returns the version of this binary, from the linker or else as the Go command stamps it: the tag or commit
+// that it was built from; "devel" when neither knows.
 func Version() string {
 	stamped := ""
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {

@@ -37,8 +37,8 @@ func (s *views) lackingViews(ctx context.Context, views []string) (violations []
 	return violations, nil
 }
 
-// ViewNotes reads granted views once and returns what will not come out right, one line each. It is no error: a view may
-// be made later.
+// ViewNotes reads granted views once and returns what will not come out right, one line each. It is no error: a view
+// may be made later.
 func (s *Service) ViewNotes(ctx context.Context, views []string) (notes []string) {
 	for _, view := range views {
 		notes = append(notes, s.examine(ctx, view)...)

@@ -96,8 +96,8 @@ func (s *Service) read(ctx context.Context, c Client,
 	}
 }
 
-// counted returns a page of a view made here: of the state that this process noted for the crawl a moment ago, or of the
-// one that is looked up.
+// counted returns a page of a view made here: of the state that this process noted for the crawl a moment ago, or of
+// the one that is looked up.
 func (s *Service) counted(ctx context.Context, c Client, r *relation, key pinKey, q query,
 	present func(context.Context, *relation, state, query) (state, error),
 	page func(context.Context, *relation, guard, query) (listing, error)) (listing, error) {

@@ -26,8 +26,8 @@ type Loaded struct {
 
 // Load stores the records of a file, all or none, in the built-in store; NDJSON when the file begins with {, else CSV
 // with a header. With replace they take the place of the client's records of the load dates that the file has. It makes
-// and grants the client's view when it has none. progress, which may be nil, gets the lines read. Errors: errs.Invalid names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no
-// such client.
+// and grants the client's view when it has none. progress, which may be nil, gets the lines read. Errors: errs.Invalid
+// names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no such client.
 func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, replace bool,
 	progress func(lines int64)) (Loaded, error) {
 	lines, err := newLines(file)

@@ -17,8 +17,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// The text of a file, and what a spreadsheet makes of it. Spreadsheets in Brazil write semicolons, since the comma is in
-// their numbers, and UTF-8 with a byte order mark, UTF-16 or Windows-1252.
+// The text of a file, and what a spreadsheet makes of it. Spreadsheets in Brazil write semicolons, since the comma is
+// in their numbers, and UTF-8 with a byte order mark, UTF-16 or Windows-1252.
 
 // strangers are files that are no text, by how they begin.
 var strangers = []struct{ begin, name string }{

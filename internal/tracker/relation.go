@@ -12,9 +12,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// A granted view may be one that was made here, over tracker_records, or any view with the columns of a record. Its real
-// name, the types of its columns, who owns it and whose records it shows are in the catalogue, which the service's own
-// login reads: that runs nothing of the view. Those of a view that was made here are remembered for a minute.
+// A granted view may be one that was made here, over tracker_records, or any view with the columns of a record. Its
+// real name, the types of its columns, who owns it and whose records it shows are in the catalogue, which the
+// service's own login reads: that runs nothing of the view. Those of a view that was made here are remembered for a
+// minute.
 
 // errNoView says that a granted name is not, or is no longer, the name of a view.
 var errNoView = errors.New("there is no such view")

@@ -61,8 +61,8 @@ func (s *Service) snapshotState(ctx context.Context, r *relation, st state, q qu
 	return st, nil
 }
 
-// winnersOf chooses the record of each device of the state's day and returns their ids, by device. Rows come as the view's index has them:
-// nothing is sorted.
+// winnersOf chooses the record of each device of the state's day and returns their ids, by device. Rows come as the
+// view's index has them: nothing is sorted.
 func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]int64, error) {
 	if st.day == "" {
 		return nil, nil

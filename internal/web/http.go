@@ -117,8 +117,8 @@ func (s *Site) SwitchLanguage(c *gin.Context) {
 	c.Abort()
 }
 
-// Address returns the address of a page with another query. Its path is as it was spelled: a browser reads a decoded one
-// as another one.
+// Address returns the address of a page with another query. Its path is as it was spelled: a browser reads a decoded
+// one as another one.
 func Address(page *url.URL, query url.Values) string {
 	if len(query) == 0 {
 		return page.EscapedPath()

@@ -94,8 +94,8 @@ func (c *Client) ResumeReceiver(ctx context.Context) (Receiver, error) {
 	return fetch[Receiver](ctx, c, call{method: http.MethodPost, path: receiverPath + "/resume", safe: true})
 }
 
-// TestReceiver makes the service send one signed test call now, to where deliveries go. A receiver that does not answer is not
-// an error: TestCall says what came of it.
+// TestReceiver makes the service send one signed test call now, to where deliveries go. A receiver that does not
+// answer is not an error: TestCall says what came of it.
 func (c *Client) TestReceiver(ctx context.Context) (TestCall, error) {
 	return fetch[TestCall](ctx, c, call{method: http.MethodPost, path: receiverPath + "/test"})
 }

@@ -38,8 +38,8 @@ func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
 // are the answers to what is not a signed event.
 //
 // The service waits 15 seconds for an answer by default and then cancels the call, which ends handle's context:
-// longer work belongs into a queue of the receiver's own. A body has as long to come. Handler panics without a secret: it
-// could verify nothing.
+// longer work belongs into a queue of the receiver's own. A body has as long to come. Handler panics without a secret:
+// it could verify nothing.
 func Handler(secrets []Secret, handle func(context.Context, Event) error, options ...Option) http.Handler {
 	h := &handler{secrets: usable(secrets), handle: handle, maxBody: DefaultMaxBody}
 	for _, option := range options {

@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// Freeze leaves what a process leaves that is stopped, or cut off, after the statement of a transaction: its locks. They
-// are held until release, or the end of the test; the server does not end them as it does a real one's.
+// Freeze leaves what a process leaves that is stopped, or cut off, after the statement of a transaction: its locks.
+// They are held until release, or the end of the test; the server does not end them as it does a real one's.
 func Freeze(tb testing.TB, db *database.DB, statement string, args ...any) (release func()) {
 	tb.Helper()
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})

@@ -21,7 +21,8 @@ func init() { //nolint:gochecknoinits // as every driver of database/sql: to imp
 	})
 }
 
-// dialector is gorm's for PostgreSQL, whose quoting, $1, ON CONFLICT and RETURNING SQLite understands. It locks no rows.
+// dialector is gorm's for PostgreSQL, whose quoting, $1, ON CONFLICT and RETURNING SQLite understands. It locks no
+// rows.
 type dialector struct{ postgres.Dialector }
 
 // Name returns gorm's name for the engine.

@@ -21,8 +21,8 @@ const (
 	slowAfter       = 250 * time.Millisecond // so long a batch waits for its slowest
 )
 
-// estimateAll fills in each request's event or err. All run at once. Those that are late leave the batch, and are stored
-// when they end.
+// estimateAll fills in each request's event or err. All run at once. Those that are late leave the batch, and are
+// stored when they end.
 func (s *Service) estimateAll(ctx context.Context, requests []*pending) (inTime, late []*pending) {
 	looking, stopLooking := context.WithTimeout(ctx, workStoreTimeout)
 	defer stopLooking()

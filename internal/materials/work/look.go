@@ -181,8 +181,8 @@ func (l *looker) again(fresh map[int]bool) {
 	}
 }
 
-// went notes where a look ended, and reports whether it left something out. After one that visited all suppliers the next
-// one begins at the front.
+// went notes where a look ended, and reports whether it left something out. After one that visited all suppliers the
+// next one begins at the front.
 func (l *looker) went(rows []dueRound) (more bool) {
 	of := map[string]int{}
 	for _, r := range rows {

@@ -36,8 +36,8 @@ func (r *dueRound) places() []any {
 const nextSupplier = `(SELECT m.supplier_id FROM material_requests m WHERE m.due_at IS NOT NULL AND m.shard = %[1]s.shard
 	AND m.supplier_id > %[1]s.after ORDER BY m.supplier_id LIMIT 1)`
 
-// dueToShards returns the statement, given the table of the looks, the limit of the walk within it, and how the rounds of
-// a supplier are joined.
+// dueToShards returns the statement, given the table of the looks, the limit of the walk within it, and how the rounds
+// of a supplier are joined.
 func dueToShards(looks, limit, rounds string) string {
 	return `WITH RECURSIVE walk(shard, until, after) AS (
 		SELECT asked.shard, asked.until, ` + fmt.Sprintf(nextSupplier, `asked`) + ` FROM ` + looks + ` AS asked

@@ -20,8 +20,8 @@ import (
 //
 //  1. a batch of rounds is begun, some of each supplier, as many as the sender has room for;
 //  2. the requests that still wait for that round are read;
-//  3. each is estimated, outside of any transaction; one that takes longer than slowAfter leaves the batch and is stored
-//     when it ends;
+//  3. each is estimated, outside of any transaction; one that takes longer than slowAfter leaves the batch and is
+//     stored when it ends;
 //  4. one transaction stores an event for each round and its deliveries. After its COMMIT the sender has them.
 //
 // A worker that dies before the COMMIT leaves its rounds due, and the next owner of their shards finds them. After it

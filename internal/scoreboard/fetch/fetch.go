@@ -67,8 +67,8 @@ func New(base, key string, log *slog.Logger) *Client {
 	return &Client{http: c, base: strings.TrimRight(base, "/"), key: key, log: log, noted: noted}
 }
 
-// worthRetrying reports whether to call again: after a broken connection and what a gateway answers, unless it says when
-// to come back. A rate limit is for the caller.
+// worthRetrying reports whether to call again: after a broken connection and what a gateway answers, unless it says
+// when to come back. A rate limit is for the caller.
 func worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
