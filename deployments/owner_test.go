@@ -186,7 +186,8 @@ func TestRoles_that_are_given_again_take_no_right_away_for_a_moment(t *testing.T
 	for role, statements := range map[string][]string{
 		"supplyhub_api": {`SELECT count(*) FROM material_requests`, `DELETE FROM webhook_attempts WHERE false`,
 			`SELECT count(*) FROM tracker_views`},
-		"supplyhub_worker": {`SELECT count(*) FROM webhook_deliveries`, `UPDATE webhook_shards SET shard = shard WHERE false`},
+		"supplyhub_worker": {`SELECT count(*) FROM webhook_deliveries`,
+			`UPDATE webhook_shards SET shard = shard WHERE false`},
 	} {
 		for _, statement := range statements {
 			conn, err := pgx.Connect(t.Context(), m.as(role, "supplyhub"))
@@ -222,7 +223,8 @@ func (m machine) typed(dir, block string) string {
 	}
 	cmd := exec.CommandContext(m.t.Context(), "sh", "-euc", block)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(m.Tool("pg_restore"))+":"+os.Getenv("PATH"), "OWNER_URL="+m.owner(),
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(m.Tool("pg_restore"))+":"+os.Getenv("PATH"),
+		"OWNER_URL="+m.owner(),
 		"PGHOST="+host.Query().Get("host"), "PGPORT="+host.Query().Get("port"), "PGUSER=postgres",
 		"POSTGRES_OWNER_PASSWORD=powner", "SECRETS_KEY="+strings.Repeat("A", 43)+"=")
 	out, err := cmd.CombinedOutput()

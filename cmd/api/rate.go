@@ -84,7 +84,8 @@ func rateFlags(f *pflag.FlagSet, s *estimates.Service) {
 	f.Float64Var(&s.MaxSideCm, "max-side", s.MaxSideCm, "largest side of a piece, in centimetres")
 	f.Float64Var(&s.MaxWeightKg, "max-weight", s.MaxWeightKg, "largest chargeable weight, in kilograms")
 	f.IntVar(&s.TransitDays, "transit-days", s.TransitDays, "business days from dispatch to delivery")
-	f.StringVar(&s.EffectiveFrom, "from", s.EffectiveFrom, "day from which it counts, YYYY-MM-DD in São Paulo (default today)")
+	f.StringVar(&s.EffectiveFrom, "from", s.EffectiveFrom,
+		"day from which it counts, YYYY-MM-DD in São Paulo (default today)")
 }
 
 func rateRemove() *cobra.Command {

@@ -22,7 +22,8 @@ func requestList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list requests, newest first", Args: cobra.NoArgs,
 		Example: "  api request list --status failed\n  api request list --supplier Acme --limit 0 -o json"}
 	supplier := cmd.Flags().String("supplier", "", "only those of this supplier, by id or name")
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", "enqueued", "estimated", "selected",
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", "enqueued", "estimated",
+		"selected",
 		"failed")
 	limit := limitFlag(cmd)
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {

@@ -40,7 +40,8 @@ type supplierFlags struct {
 
 func (f *supplierFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.name, "name", "", "name of the supplier")
-	flags.StringVar(&f.webhookURL, "webhook-url", "", "address of the supplier's own receiver; with {id} in it, called as it is written")
+	flags.StringVar(&f.webhookURL, "webhook-url", "",
+		"address of the supplier's own receiver; with {id} in it, called as it is written")
 	flags.DurationVar(&f.accessTTL, "access-ttl", supplierauth.DefaultAccessTTL, "lifetime of access tokens")
 	flags.DurationVar(&f.refreshTTL, "refresh-ttl", supplierauth.DefaultRefreshTTL, "lifetime of refresh tokens")
 	flags.StringVar(&f.scopes, "scopes", strings.Join(supplierauth.DefaultScopes(), ","),

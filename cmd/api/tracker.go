@@ -129,8 +129,8 @@ has none.
 
 The file is NDJSON, one object a line, when it begins with {; else CSV with a header, in UTF-8, UTF-16 or Windows-1252.
 Every field may be absent or null (in CSV: empty, \N or NULL) but imei and dt_carga, the day of the load.
-CSV is separated by commas, semicolons or tabs. With semicolons or tabs it is as spreadsheets in Brazil write it: numbers
-may have a decimal comma, days may be DD/MM/YYYY with a time behind, booleans VERDADEIRO and FALSO.
+CSV is separated by commas, semicolons or tabs. With semicolons or tabs it is as spreadsheets in Brazil write it:
+numbers may have a decimal comma, days may be DD/MM/YYYY with a time behind, booleans VERDADEIRO and FALSO.
 Records of a load date that was loaded before are kept, unless --replace is given.
 The first 100 bad lines are named with everything that is wrong with them.
 `)

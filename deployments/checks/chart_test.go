@@ -167,7 +167,8 @@ func checkUnprivileged(t *testing.T, name string, pod corev1.PodSpec) {
 // The command that the chart's notes print runs where every other pod does: with the same restrictions and settings.
 func TestChart_notes_print_a_command_with_an_api_s_restrictions_and_settings(t *testing.T) {
 	t.Parallel()
-	files, err := render(t, `{image: {pullSecrets: [{name: r}]}, config: {OPERATOR_WEBHOOK_URL: "https://operator.example"},
+	files, err := render(t, `{image: {pullSecrets: [{name: r}]}, config: {
+		OPERATOR_WEBHOOK_URL: "https://operator.example"},
 		api: {config: {PUBLIC_URL: "https://hub.example"}}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -376,11 +377,13 @@ func TestChart_lets_KEDA_and_no_other_pod_ask_for_the_backlog(t *testing.T) {
 				}
 				return
 			}
-			if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(api.Labels)) || service.Spec.Type != "ClusterIP" ||
+			if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(api.Labels)) ||
+				service.Spec.Type != "ClusterIP" ||
 				service.Spec.Ports[0].Port != 9090 || service.Spec.Ports[0].TargetPort.StrVal != "admin" {
 				t.Errorf("the service is %+v", service.Spec)
 			}
-			if open < 0 || len(ingress[open].From) != 1 || ingress[open].From[0].PodSelector.MatchLabels["app"] != "keda-operator" {
+			if open < 0 || len(ingress[open].From) != 1 ||
+				ingress[open].From[0].PodSelector.MatchLabels["app"] != "keda-operator" {
 				t.Errorf("the network lets in %+v", ingress)
 			}
 		})

@@ -45,19 +45,21 @@ func newKubernetes(t *testing.T) kubernetes {
 	store, peer, api := address(), address(), address()
 	k.url = "https://" + api
 	k.client.Transport = &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the server made its certificate for this test
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its certificate is of this test
 	}
 	config := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: test,
 contexts: [{name: test, context: {cluster: test, user: test, namespace: default}}],
 clusters: [{name: test, cluster: {server: "%s", insecure-skip-tls-verify: true}}],
 users: [{name: test, user: {token: %s}}]}`, k.url, administrator)
-	for name, text := range map[string]string{"tokens": administrator + `,admin,admin,"system:masters"`, "kubeconfig": config} {
+	for name, text := range map[string]string{"tokens": administrator + `,admin,admin,"system:masters"`,
+		"kubeconfig": config} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	k.run(dir, "openssl", "genrsa", "-out", "accounts.key", "2048")
-	k.start(dir, "etcd", "--data-dir", "etcd", "--listen-client-urls", "http://"+store, "--advertise-client-urls", "http://"+store,
+	k.start(dir, "etcd", "--data-dir", "etcd", "--listen-client-urls", "http://"+store, "--advertise-client-urls",
+		"http://"+store,
 		"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster",
 		"default=http://"+peer)
 	_, port, _ := strings.Cut(api, ":")
@@ -129,7 +131,8 @@ func (k kubernetes) made(path, kind string, object []byte, dry bool) string {
 }
 
 // collections are the paths of the chart's kinds, below the version.
-var collections = map[string]string{"Deployment": "deployments", "Service": "services", "Job": "jobs", "ConfigMap": "configmaps",
+var collections = map[string]string{"Deployment": "deployments", "Service": "services", "Job": "jobs",
+	"ConfigMap":           "configmaps",
 	"PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies", "ScaledObject": "scaledobjects",
 	"HorizontalPodAutoscaler": "horizontalpodautoscalers"}
 
@@ -150,8 +153,9 @@ func TestChart_is_taken_by_an_API_server_in_a_restricted_namespace(t *testing.T)
 		t.Fatal(err)
 	}
 	k.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", yamlKind, definition, false)
-	k.made("/api/v1/namespaces", jsonKind, []byte(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "`+namespace+
-		`", "labels": {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"}}}`), false)
+	k.made("/api/v1/namespaces", jsonKind, []byte(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {
+		"name": "`+namespace+`", "labels": {"pod-security.kubernetes.io/enforce": "restricted",
+		"pod-security.kubernetes.io/warn": "restricted"}}}`), false)
 	k.made("/api/v1/namespaces/"+namespace+"/serviceaccounts", jsonKind,
 		[]byte(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}`), false)
 	wait.Until(t, "KEDA's kind is served", func() bool {
@@ -163,7 +167,8 @@ func TestChart_is_taken_by_an_API_server_in_a_restricted_namespace(t *testing.T)
 		"hpa":   {"--set", "worker.autoscaling.mode=hpa,api.autoscaling.enabled=true"},
 		"roles": {"--set", "migration.roles=true", "--set-string", "api.config.RETENTION_DAYS=90"}} {
 		k.run(k.tree(), "helm", append([]string{"lint", "--strict", chart}, values...)...)
-		rendered, err := k.quietly(k.tree(), "helm", append([]string{"template", "hub", chart, "-n", namespace}, values...)...)
+		rendered, err := k.quietly(k.tree(), "helm",
+			append([]string{"template", "hub", chart, "-n", namespace}, values...)...)
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, rendered)
 		}
@@ -199,7 +204,8 @@ func (k kubernetes) installed(chart string) {
 			status, _ := k.call(http.MethodGet, job, "", nil)
 			return status == http.StatusOK
 		})
-		status, answer := k.call(http.MethodPatch, job+"/status", "application/merge-patch+json", []byte(`{"status": {"succeeded": 1,
+		status, answer := k.call(http.MethodPatch, job+"/status", "application/merge-patch+json",
+			[]byte(`{"status": {"succeeded": 1,
 			"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:01Z", "conditions": [
 			{"type": "SuccessCriteriaMet", "status": "True"}, {"type": "Complete", "status": "True"}]}}`))
 		if status != http.StatusOK {
@@ -208,7 +214,8 @@ func (k kubernetes) installed(chart string) {
 	}()
 	printed := k.typed("helm install hub deployments/chart -n " + namespace + " --timeout 2m")
 	<-done
-	command := regexp.MustCompile(`kubectl run supplyhub-command -n ` + namespace + ` .*--overrides='(.*)'`).FindStringSubmatch(printed)
+	line := regexp.MustCompile(`kubectl run supplyhub-command -n ` + namespace + ` .*--overrides='(.*)'`)
+	command := line.FindStringSubmatch(printed)
 	if command == nil {
 		k.t.Fatalf("the notes have no command: %s", printed)
 	}

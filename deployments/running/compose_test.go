@@ -37,7 +37,8 @@ func TestCompose_starts_scales_upgrades_and_restores_by_the_lines_of_the_guides(
 	m.typed(`sed -i 's/^VERSION=.*/VERSION=v0.2.0/' deployments/.env`)
 	l.while("the upgrade", func() { m.typed(guide.Blocks(t, document("upgrade.md"), "With compose")[0]) })
 	quick := os.Getenv("QUICK") != "" // no version is linked in
-	if version := m.typed(compose + "exec -T api-1 /usr/local/bin/api --version"); !quick && !strings.Contains(version, "v0.2.0") {
+	if version := m.typed(compose + "exec -T api-1 /usr/local/bin/api --version"); !quick &&
+		!strings.Contains(version, "v0.2.0") {
 		t.Errorf("after the upgrade an api is %s", version)
 	}
 	t.Run("callers", func(t *testing.T) { m.t, l.t = t, t; m.knowsCallers(l) })
@@ -84,19 +85,23 @@ func (m machine) knowsCallers(l *load) {
 	front := strconv.Itoa(queuetest.FreePort(m.t))
 	dir := m.t.TempDir()
 	block := guide.Fenced(m.t, document("scaling.md"), "TLS", "nginx")[0]
-	block = strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(l.url, "http://"), "443 ssl", front+" ssl").Replace(block)
+	block = strings.NewReplacer("127.0.0.1:8080", strings.TrimPrefix(l.url, "http://"), "443 ssl",
+		front+" ssl").Replace(block)
 	site := guide.Fenced(m.t, document("scaling.md"), "TLS", "caddyfile")[0]
 	for name, text := range map[string]string{"nginx.conf": "events {}\nhttp {\n" + block + "}\n", "Caddyfile": site} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // a container reads it
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // for a container
 			m.t.Fatal(err)
 		}
 	}
-	image := regexp.MustCompile(`image: (caddy:\S+)`).FindStringSubmatch(m.run(m.tree(), "cat", "deployments/compose.yaml"))[1]
+	image := regexp.MustCompile(`image: (caddy:\S+)`).FindStringSubmatch(m.run(m.tree(), "cat",
+		"deployments/compose.yaml"))[1]
 	m.run(dir, "docker", "run", "--rm", "-v", dir+":/etc/caddy:ro", image, "caddy", "validate", "--adapter", "caddyfile",
 		"--config", "/etc/caddy/Caddyfile")
-	m.run(dir, "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=hub.example", "-days", "2", "-out",
+	m.run(dir, "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=hub.example", "-days", "2",
+		"-out",
 		"hub.example.pem", "-keyout", "hub.example.key")
-	nginx := strings.TrimSpace(m.run(dir, "docker", "run", "--detach", "--rm", "--network", "host", "-v", dir+":/etc/ssl:ro",
+	nginx := strings.TrimSpace(m.run(dir, "docker", "run", "--detach", "--rm", "--network", "host", "-v",
+		dir+":/etc/ssl:ro",
 		"supplyhub-test/debian", "nginx", "-c", "/etc/ssl/nginx.conf", "-g", "daemon off;"))
 	defer func() { _, _ = m.try(dir, "docker", "kill", nginx) }()
 

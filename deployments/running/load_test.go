@@ -68,7 +68,8 @@ func (l *load) enter(key string) {
 func (l *load) request(url string, id int64, name string) (*http.Request, error) {
 	body := fmt.Sprintf(`{"id": %d, "shop_code": "SP-001", "materials": [{"material_id": 10, "material": %q, "sku": "S",
 		"width": 90, "height": 30, "depth": 25, "quantity": 4}]}`, id, name)
-	r, err := http.NewRequestWithContext(context.WithoutCancel(l.t.Context()), http.MethodPost, url+"/api/material-requests",
+	r, err := http.NewRequestWithContext(context.WithoutCancel(l.t.Context()), http.MethodPost,
+		url+"/api/material-requests",
 		strings.NewReader(body))
 	if err == nil {
 		r.Header.Set("Authorization", "Bearer "+l.token)
@@ -124,7 +125,8 @@ func (l *load) call() {
 func (l *load) estimated(id int64) {
 	l.t.Helper()
 	wait.Until(l.t, "the request is estimated", func() bool {
-		r, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, fmt.Sprintf("%s/api/material-requests/%d", l.url, id),
+		r, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet,
+			fmt.Sprintf("%s/api/material-requests/%d", l.url, id),
 			nil)
 		if err != nil {
 			return false

@@ -316,25 +316,26 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 				t.Errorf("a bulk action does not ask: %d %s", a.Status, a.Body)
 			}
 		})
-	rule(t, "Sign out ends the session on every replica, also for a copied cookie; another session stays", func(t *testing.T) {
-		signIn := func() string {
-			a := act(t, "/token", url.Values{"operator_token": {operatorToken}}, page...)
-			want(t, a, 200)
-			cookie, _, _ := strings.Cut(a.Header.Get("Set-Cookie"), ";")
-			return cookie
-		}
-		status := func(api int, cookie string) int {
-			return atConsole(t, h.APIs[api], "/console/suppliers/activate", url.Values{"id": {"sup_unknown"}},
-				append(page, "Cookie", cookie)...).Status
-		}
-		copied, other := signIn(), signIn()
-		want(t, act(t, "/sign-out", url.Values{}, append(page, "Cookie", copied)...), 200)
-		for i := range h.APIs {
-			if ended, lives := status(i, copied), status(i, other); ended != 401 || lives != 404 {
-				t.Errorf("api %d: %d with the copied cookie, %d with the other one", i, ended, lives)
+	rule(t, "Sign out ends the session on every replica, also for a copied cookie; another session stays",
+		func(t *testing.T) {
+			signIn := func() string {
+				a := act(t, "/token", url.Values{"operator_token": {operatorToken}}, page...)
+				want(t, a, 200)
+				cookie, _, _ := strings.Cut(a.Header.Get("Set-Cookie"), ";")
+				return cookie
 			}
-		}
-	})
+			status := func(api int, cookie string) int {
+				return atConsole(t, h.APIs[api], "/console/suppliers/activate", url.Values{"id": {"sup_unknown"}},
+					append(page, "Cookie", cookie)...).Status
+			}
+			copied, other := signIn(), signIn()
+			want(t, act(t, "/sign-out", url.Values{}, append(page, "Cookie", copied)...), 200)
+			for i := range h.APIs {
+				if ended, lives := status(i, copied), status(i, other); ended != 401 || lives != 404 {
+					t.Errorf("api %d: %d with the copied cookie, %d with the other one", i, ended, lives)
+				}
+			}
+		})
 	rule(t, "pages of other sites reach nothing but the console's pages, and have no token tried", func(t *testing.T) {
 		for _, p := range append(h.APIs, h.Workers...) {
 			for _, path := range []string{"/livez", "/metrics", "/debug/pprof/heap?gc=1", "/console/api/overview"} {
@@ -349,7 +350,8 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 		if a := act(t, "/token", url.Values{"operator_token": {operatorToken}}); a.Status != 403 {
 			t.Errorf("a token that the page has not sent: %d", a.Status)
 		}
-		for _, path := range []string{`/..%2f%5cevil.example%2flogin`, `/suppliers/..%2f..%2f%5cevil.example`, `/\evil.example`} {
+		for _, path := range []string{`/..%2f%5cevil.example%2flogin`, `/suppliers/..%2f..%2f%5cevil.example`,
+			`/\evil.example`} {
 			if a := act(t, path+"?lang=pt", nil); a.Status != 404 && a.Status != 400 || a.Header.Get("Location") != "" {
 				t.Errorf("%s: %d to %q", path, a.Status, a.Header.Get("Location"))
 			}

@@ -167,7 +167,8 @@ func TestDoctor_gives_advice_that_fits_its_cause(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
 	other := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
-	status, detail, todo := doctor(t, h, "worker", map[string]string{"NATS_URL": other.Env["NATS_URL"]}).said(t, "nats stream")
+	status, detail, todo := doctor(t, h, "worker", map[string]string{"NATS_URL": other.Env["NATS_URL"]}).said(t,
+		"nats stream")
 	if status != "broken" || !strings.Contains(detail, "belongs to installation") ||
 		!strings.Contains(todo, "another NATS_STREAM") || strings.Contains(todo, "permissions") {
 		t.Errorf("another installation's stream is %s: %s -> %s", status, detail, todo)

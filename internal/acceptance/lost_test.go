@@ -25,7 +25,7 @@ func changesOf(t *testing.T, s *apptest.Supplier, id int64) []ownChange {
 		{http.MethodPut, "/api/webhook-receiver", object{"url": "http://127.0.0.1:1/moved"}, 200},
 		{http.MethodPost, "/api/webhook-receiver/rotate-secret", object{}, 200},
 		{http.MethodPost, requestPath(id) + "/re-estimate", nil, 202},
-		{http.MethodPatch, requestPath(id) + "/selected-estimate", object{"estimate_id": estimate}, 0}, // it may wait to be estimated
+		{http.MethodPatch, requestPath(id) + "/selected-estimate", object{"estimate_id": estimate}, 0}, // it may wait
 	}
 }
 

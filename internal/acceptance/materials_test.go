@@ -97,7 +97,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "an integer is a whole number however it is written, and utf8 is UTF-8", func(t *testing.T) {
 		s := h.Supplier(t)
 		const largest = "9223372036854775807"
-		for text, id := range map[string]string{"3.0": "3", "4e0": "4", "0.5E+1": "5", "-60e-1": "-6", largest + ".0": largest,
+		for text, id := range map[string]string{"3.0": "3", "4e0": "4", "0.5E+1": "5", "-60e-1": "-6",
+			largest + ".0":           largest,
 			"922337203685477580.7e1": largest, "-9223372036854775808.00": "-9223372036854775808"} {
 			a := s.Do(t, http.MethodPost, requests, rawRequest(text), "Content-Type", "application/json; charset=utf8")
 			if want(t, a, 201); string(a.Body) != `{"status":"enqueued","id":`+id+`}` {

@@ -215,7 +215,8 @@ func (a *attack) unreadTrackers(t *testing.T) {
 	c := newTrackerClient(t, a.Hub)
 	records := make([]object, 100)
 	for i := range records {
-		records[i] = tracked(fmt.Sprint("device ", i, strings.Repeat("x", 200)), int64(i+1), "2026-11-20", "2026-11-20", "10:00:00")
+		records[i] = tracked(fmt.Sprint("device ", i, strings.Repeat("x", 200)), int64(i+1), "2026-11-20", "2026-11-20",
+			"10:00:00")
 	}
 	c.load(t, records...)
 	a.get(t, 400, trackers+"?pageSize=100", "svc-public-hub-key: "+c.APIKey)

@@ -202,7 +202,8 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 				t.Fatalf("%+v", result)
 			}
 			call := receiver.Calls()[0]
-			if call.Path != "/hooks/api/material-requests/0/delivery-estimates" || !verifies(t, call, s.WebhookSecret) || call.Header.Get("webhook-id") != result.ID ||
+			if call.Path != "/hooks/api/material-requests/0/delivery-estimates" || !verifies(t, call, s.WebhookSecret) ||
+				call.Header.Get("webhook-id") != result.ID ||
 				!strings.Contains(string(call.Body), `"webhook.test"`) {
 				t.Errorf("%s %s", call.Path, call.Body)
 			}

@@ -37,7 +37,8 @@ func TestRetention_deletes_what_is_finished_and_old_and_nothing_else(t *testing.
 				`UPDATE material_requests SET created_at = 1, updated_at = 1`,
 				`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard, due_at,
 					created_at, updated_at)
-					SELECT supplier_id, 7777, 'enqueued', digest, shop_code, body, trace_id, uid + 1000000, shard, 9000000000000000, 1, 1
+					SELECT supplier_id, 7777, 'enqueued', digest, shop_code, body, trace_id, uid + 1000000, shard,
+						9000000000000000, 1, 1
 					FROM material_requests LIMIT 1`,
 			} {
 				if _, err := db.ExecContext(t.Context(), statement); err != nil {

@@ -133,7 +133,8 @@ func TestRights_of_the_code_in_a_view_are_its_logins_and_end_with_the_read(t *te
 			}
 			temporary := a.function(t, "temporary", "VOLATILE", `CREATE TEMPORARY TABLE tracker_clients (number int);
 				RETURN 'made';`)
-			execute(t, a.own, `DO $$ BEGIN EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO PUBLIC', current_database()); END $$`)
+			execute(t, a.own, `DO $$ BEGIN
+				EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO PUBLIC', current_database()); END $$`)
 			for _, answer := range attack(a.view(t, "makes", temporary)) {
 				wantProblem(t, answer, 503)
 			}

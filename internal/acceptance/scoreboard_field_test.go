@@ -105,7 +105,8 @@ func bentRule(t *testing.T, h *apptest.Hub, p *providers) {
 		t.Errorf("got %v", games)
 	}
 	p.set(func() {
-		p.primaryStatus, p.primaryBody = 200, `{"message":"You have no access to it via your plan 4711.","pagination":[],"meta":[]}`
+		p.primaryStatus = 200
+		p.primaryBody = `{"message":"You have no access to it via your plan 4711.","pagination":[],"meta":[]}`
 	})
 	for range 3 {
 		if got := board(t, h, "?referenceDate=2026-10-17").ids(); got != "" {

@@ -25,7 +25,8 @@ func TestSettings_that_are_wrong_end_the_start_with_a_line_that_says_what_to_do(
 		env    []string
 		says   []string
 	}{
-		{"api", production[1:], []string{"DATABASE_URL: required with NATS_URL, set it or remove that one: a worker reaches no database in DATA_DIR"}},
+		{"api", production[1:], []string{"DATABASE_URL: required with NATS_URL, set it or remove that one: " +
+			"a worker reaches no database in DATA_DIR"}},
 		{"api", []string{"NATS_URL=nats://127.0.0.1:1", "DATABSE_URL=postgres://u@h/d", "NATS_PORT=tcp://10.0.0.1:4222",
 			"NATS_SERVICE_HOST=10.0.0.1", "NATS_PORT_4222_TCP=tcp://10.0.0.1:4222"},
 			[]string{"DATABASE_URL: required", "DATABSE_URL is set and means nothing: is it DATABASE_URL?"}},

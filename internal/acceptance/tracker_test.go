@@ -397,8 +397,10 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "ids of a view may be null and repeat: each row is shown once, and the snapshot's record is the latest",
 		func(t *testing.T) {
-			c := newTrackerClient(t, h, "--views", viewOf(t, h, "repeated", map[string]string{"dispositivo": "'A'", "id": "CAST(NULL AS integer)"},
-				map[string]string{"dispositivo": "'B'", "id": "CAST(NULL AS integer)"}, map[string]string{"dispositivo": "'C'", "id": "7"},
+			c := newTrackerClient(t, h, "--views", viewOf(t, h, "repeated",
+				map[string]string{"dispositivo": "'A'", "id": "CAST(NULL AS integer)"},
+				map[string]string{"dispositivo": "'B'", "id": "CAST(NULL AS integer)"},
+				map[string]string{"dispositivo": "'C'", "id": "7"},
 				map[string]string{"dispositivo": "'D'", "id": "7", "hora_de_ping": "'09:00:00'"}))
 			seen := ""
 			for number := range 4 {

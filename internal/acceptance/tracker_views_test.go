@@ -15,7 +15,8 @@ func viewOf(t *testing.T, h *apptest.Hub, name string, rows ...map[string]string
 	for _, row := range rows {
 		columns := []string{}
 		for _, column := range append([]string{"id", "dt_carga"}, strings.Fields(recordFields)...) {
-			value := map[string]string{"id": "1", "imei": "1", "dt_carga": "'2026-11-20'", "data_de_ping": "'2026-11-19'"}[column]
+			value := map[string]string{"id": "1", "imei": "1", "dt_carga": "'2026-11-20'",
+				"data_de_ping": "'2026-11-19'"}[column]
 			if given := row[column]; given != "" {
 				value = given
 			}

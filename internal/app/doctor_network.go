@@ -61,7 +61,8 @@ func (d *doctor) examineProcesses(ctx context.Context) (work bool) {
 	case err != nil:
 		d.say(broken, name, repairRead, "they could not be read: %v", err)
 	case len(found) > 0 && !work:
-		d.say(warning, name, "start a worker: requests are accepted and wait", "no worker runs; %s", strings.Join(shown, ", "))
+		d.say(warning, name, "start a worker: requests are accepted and wait", "no worker runs; %s",
+			strings.Join(shown, ", "))
 	case len(found) == 0:
 		d.say(well, name, "", "none runs")
 	default:
@@ -111,7 +112,8 @@ func (d *doctor) sayProcess(ctx context.Context, role string) {
 	case err != nil:
 		d.say(well, name, "", "no %s answers at %s", role, address)
 	case health.Checks["nats"] != well:
-		d.say(warning, name, "repair what it names; workers find the work in the database meanwhile", "the %s at %s: %s", role,
+		d.say(warning, name, "repair what it names; workers find the work in the database meanwhile", "the %s at %s: %s",
+			role,
 			address, health.Checks["nats"])
 	default:
 		d.say(well, name, "", "the %s at %s: work travels by the queue", role, address)

@@ -39,7 +39,8 @@ func (d *doctor) sayProxy(environ map[string]string) {
 		if environ[name] != "" {
 			d.say(warning, "proxy",
 				"let the workers reach receivers directly; WEBHOOK_DENY_NETWORKS keeps them out of your networks",
-				"%s is set: the scoreboard's providers and traces are called through it, webhooks, PostgreSQL and NATS are not", name)
+				"%s is set: the scoreboard's providers and traces are called through it, webhooks, PostgreSQL and NATS are not",
+				name)
 			return
 		}
 	}

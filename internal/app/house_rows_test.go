@@ -55,7 +55,8 @@ func TestHouse_statements_are_run_by_the_database_package(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {
 		room := path.Dir(f.name)
-		if f.test || isHelper(room) || strings.HasPrefix(room, "internal/database") || strings.HasPrefix(room, "internal/bench") {
+		if f.test || isHelper(room) || strings.HasPrefix(room, "internal/database") ||
+			strings.HasPrefix(room, "internal/bench") {
 			continue
 		}
 		ast.Inspect(f.tree, func(n ast.Node) bool {

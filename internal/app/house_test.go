@@ -176,7 +176,8 @@ var ownClocks = []string{
 	// the database's own time
 	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/errors.go",
 	"internal/database/query.go", "internal/database/sqlite.go", "internal/database/unresponsive_server.go",
-	"internal/app/doctor_*.go", "internal/app/notices.go", "internal/app/watch.go", "internal/httpapi/middleware.go", "internal/httpapi/decode.go",
+	"internal/app/doctor_*.go", "internal/app/notices.go", "internal/app/watch.go", "internal/httpapi/middleware.go",
+	"internal/httpapi/decode.go",
 	"internal/httpapi/docs/receiver/main.go", // what a supplier copies
 	"internal/queue/*.go",
 	"internal/queue/embedded/*.go", "internal/sending/dispatcher.go", "internal/sending/lease.go",

@@ -60,7 +60,8 @@ var waits = []struct {
 }
 
 // locks marks the SQL that locks rows, a table, or a number.
-var locks = regexp.MustCompile(`(?s)\bUPDATE\s+[a-z_]+\s+(?:[a-z]\s+)?SET\b|\bUPDATE $|\bDELETE FROM\b|\bINSERT INTO\b|` +
+var locks = regexp.MustCompile(`(?s)\bUPDATE\s+[a-z_]+\s+(?:[a-z]\s+)?SET\b|\bUPDATE $|` +
+	`\bDELETE FROM\b|\bINSERT INTO\b|` +
 	`\bFOR (?:NO KEY )?UPDATE\b|\bFOR (?:KEY )?SHARE\b|\bLOCK TABLE\b|\bpg_(?:try_)?advisory_(?:xact_)?lock`)
 
 // written marks the calls of gorm's builder that lock.

@@ -52,7 +52,8 @@ func (n NoticeTest) Taken() bool {
 
 // examineEvents sends a test event to where operator events go.
 func (d *doctor) examineEvents(ctx context.Context) {
-	const name, todo = "operator events", "correct OPERATOR_WEBHOOK_URL, or repair what it names; `api notify test` tries again"
+	const name = "operator events"
+	const todo = "correct OPERATOR_WEBHOOK_URL, or repair what it names; `api notify test` tries again"
 	if d.cfg.EventsURL == "" {
 		return
 	}

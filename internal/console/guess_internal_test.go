@@ -173,7 +173,8 @@ func TestConsoleSession_ends_after_twelve_hours_or_by_sign_out_on_every_replica(
 				t.Errorf("%q: %d, want %d", cookie, code, want)
 			}
 		}
-		in, again := cookieOf(one.post("/console/token", rightToken, "")), cookieOf(one.post("/console/token", rightToken, ""))
+		in, again := cookieOf(one.post("/console/token", rightToken, "")),
+			cookieOf(one.post("/console/token", rightToken, ""))
 		for _, g := range []guarded{one, two} {
 			status(g, in, http.StatusNoContent)
 			for _, cookie := range []string{in + "x", "", "supplyhub_operator=", "supplyhub_operator=1.x"} {

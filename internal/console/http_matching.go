@@ -45,7 +45,8 @@ func (s *Service) runMatching(c *gin.Context, b bulk) error {
 				int64(mostCounted))
 		}
 		dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
-			"Question": question, "Button": b.button, "Action": c.Request.URL.EscapedPath(), "Danger": b.danger, "IDs": []string(nil),
+			"Question": question, "Button": b.button, "Action": c.Request.URL.EscapedPath(), "Danger": b.danger,
+			"IDs":      []string(nil),
 			"Matching": map[string]any{"status": status, "supplier_id": supplier, "until": until.UnixMicro(), "total": total},
 		})
 		if err != nil {

@@ -37,7 +37,8 @@ func TestTranslate_distinguishes_what_passes_from_faults_of_ours(t *testing.T) {
 			liteError(8 | 1<<8),
 			liteError(10), liteError(10 | 3<<8), liteError(10 | 4<<8), liteError(13), liteError(14), liteError(15),
 		}},
-		"transactions are in each other's way": {errs.Unavailable, false, []error{state("40001"), state("40P01"), state("55P03")}},
+		"transactions are in each other's way": {errs.Unavailable, false,
+			[]error{state("40001"), state("40P01"), state("55P03")}},
 		"a statement is wrong, or a file damaged": {errs.Internal, false, []error{
 			state("23505"), state("42601"), state("42501"), state("XX001"), liteError(1), liteError(11), liteError(19),
 			liteError(26), errors.New("of no engine"),

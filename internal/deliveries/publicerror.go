@@ -80,7 +80,8 @@ func PublicError(text string) string {
 	return "the call failed"
 }
 
-const page = "a web page answers in place of the receiver, such as a firewall's or one to sign in: let signed calls through"
+const page = "a web page answers in place of the receiver, such as a firewall's or one to sign in: " +
+	"let signed calls through"
 
 // Cause returns what is probably wrong with a receiver that answers so; empty: the answer says it. Who sends a page to
 // a program is not the receiver, and says nothing of the signature.

@@ -28,8 +28,10 @@ func TestPublicError_names_no_address(t *testing.T) {
 		"tls: failed to verify certificate: x509: certificate signed by unknown authority":     stranger,
 		ErrIncomplete.Error() + ": x509: certificate signed by unknown authority":              lacking,
 		"tls: failed to verify certificate: x509: cannot validate certificate for 10.0.0.5":    otherName,
-		"net/http: TLS handshake timeout":                                                      late, "remote error: tls: certificate required": clientTLS,
-		"remote error: tls: protocol version not supported": oldTLS, "remote error: tls: internal error": handshake,
+		"net/http: TLS handshake timeout":                                                      late,
+		"remote error: tls: certificate required":                                              clientTLS,
+		"remote error: tls: protocol version not supported":                                    oldTLS,
+		"remote error: tls: internal error":                                                    handshake,
 
 		"http: server gave HTTP response to HTTPS client": "the receiver answered http where https was expected",
 

@@ -46,7 +46,8 @@ func (r deliveryRow) delivery() Delivery {
 }
 
 // rowColumns are what a list shows of a delivery.
-const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, series, next_attempt_at,
+const rowColumns = `id, uid, round, worker, destination, supplier_id, request_id, status, attempts, series,
+	next_attempt_at,
 	created_at, updated_at, last_started_at, last_duration_us, last_status, last_error, resent_at,
 	ended_because`
 

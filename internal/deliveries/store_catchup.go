@@ -81,7 +81,8 @@ func (s *AttemptStore) caughtUp(ctx context.Context, wants map[string]int, claim
 
 // acceptedFirst selects, for claimOf, what waits for receivers that catch up.
 func (s *AttemptStore) acceptedFirst(suppliers []string) string {
-	return ` JOIN webhook_receivers r ON r.supplier_id = wanted.destination` + s.DB.Of(suppliers, `r.supplier_id`, `$6`) + `
+	return `
+		JOIN webhook_receivers r ON r.supplier_id = wanted.destination` + s.DB.Of(suppliers, `r.supplier_id`, `$6`) + `
 			CROSS JOIN LATERAL (
 				SELECT * FROM webhook_deliveries
 				WHERE destination = wanted.destination AND destination <> 'own' AND status = 'pending' AND worker IS NULL

@@ -109,7 +109,8 @@ func (s *DueStore) SetAside(ctx context.Context, suppliers []string) error {
 // DueAgain has what waits for the receiver looked for. It joins the transaction of ctx, which gives the supplier an
 // address or activates it; the owner is woken after its COMMIT. Of a supplier without a row nothing waits.
 func (s *DueStore) DueAgain(ctx context.Context, supplierID string, now time.Time) error {
-	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`, supplierID,
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`,
+		supplierID,
 		now.UnixMicro())
 	return errs.Doing("store when a receiver is due", err)
 }
@@ -136,7 +137,8 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 	if s.Postgres() {
 		// only FOR UPDATE excludes MarkDue's lock; the statement after it sees all commits before it
 		done, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT supplier_id FROM webhook_receivers
-			WHERE supplier_id = ANY($1) AND catch_up_to IS NULL AND coalesce(`+front+`, 9223372036854775807) > $2`+of+` FOR UPDATE SKIP LOCKED`,
+			WHERE supplier_id = ANY($1) AND catch_up_to IS NULL AND coalesce(`+front+`, 9223372036854775807) > $2`+
+			of+` FOR UPDATE SKIP LOCKED`,
 			suppliers, now.UnixMicro())
 		if err != nil {
 			return fmt.Errorf("lock receivers with nothing due: %w", err)

@@ -180,7 +180,8 @@ func (s store) keep(ctx context.Context, c Counts) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM gauges WHERE step >= $1 OR step <= $2`, step, step-kept)
 	if err == nil {
 		_, err = database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO gauges (step, `+countsColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+			step, c.At.UnixMicro(), c.Enqueued, c.FailedRequests,
 			c.Oldest.Microseconds(), c.Pending, c.OldestPending.Microseconds(), c.Dead, c.Failed, c.Active, c.Failing, c.Paused,
 			c.Backlog)
 	}

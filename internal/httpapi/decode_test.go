@@ -357,7 +357,8 @@ func FuzzWholeNumber(f *testing.F) {
 			t.Skip("an exponent that package big does not take")
 		}
 		v, wrong := httpapi.Decode[request]([]byte(`{"id":` + text + `}`))
-		if whole := exact.IsInt() && exact.Num().IsInt64(); whole != (len(wrong) == 0) || whole && *v.ID != exact.Num().Int64() {
+		if whole := exact.IsInt() && exact.Num().IsInt64(); whole != (len(wrong) == 0) ||
+			whole && *v.ID != exact.Num().Int64() {
 			t.Fatalf("%s: %v", text, wrong)
 		}
 	})

@@ -43,8 +43,8 @@ var docsErrors = []docsError{
 		"estimate of another request, an estimate past its valid_until.",
 		"remove the repeated items; ask for fresh estimates by re-estimate."},
 	{http.StatusTooManyRequests,
-		"You send more than is allowed: requests a second, test calls a minute, scoreboards a day, or a delivery that arrived " +
-			"again within a minute; or a recovery is still under way.",
+		"You send more than is allowed: requests a second, test calls a minute, scoreboards a day, or a delivery " +
+			"that arrived again within a minute; or a recovery is still under way.",
 		"wait Retry-After seconds, then repeat."},
 	{http.StatusInternalServerError, "A defect or an unforeseen failure.",
 		"wait and repeat with growing pauses; quote X-Request-Id when it stays."},

@@ -22,7 +22,8 @@ import (
 
 const docsVersion = "v1.2.3-test"
 
-var docsPages = []string{"/docs", "/docs/requests", "/docs/authentication", "/docs/webhooks", "/docs/errors", "/docs/retries",
+var docsPages = []string{"/docs", "/docs/requests", "/docs/authentication", "/docs/webhooks", "/docs/errors",
+	"/docs/retries",
 	"/docs/estimates", "/docs/trackers", "/docs/scoreboard"}
 
 // docsService serves the documentation as the service does.
@@ -77,7 +78,8 @@ func TestDocs_pages_fit_a_phone_name_the_version_and_load_nothing_from_elsewhere
 		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), `<nav aria-label="Documentation">`) {
 			t.Errorf("%s in a browser: %d %.80s", path, w.Code, w.Body)
 		}
-		if w := fetch(t, h, path); w.Code != http.StatusNotFound || !strings.Contains(w.Header().Get("Content-Type"), "problem") {
+		if w := fetch(t, h, path); w.Code != http.StatusNotFound ||
+			!strings.Contains(w.Header().Get("Content-Type"), "problem") {
 			t.Errorf("%s in a program: %d %v", path, w.Code, w.Header())
 		}
 	}

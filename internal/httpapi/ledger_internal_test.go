@@ -49,7 +49,8 @@ func TestLedger_counts_connections_by_address_and_one_leaves_room_for_others(t *
 		t.Helper()
 		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 		text, err := io.ReadAll(c)
-		if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 503 ") || !strings.Contains(string(text), "\r\nRetry-After: 1\r\n") {
+		if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 503 ") ||
+			!strings.Contains(string(text), "\r\nRetry-After: 1\r\n") {
 			t.Errorf("what has no room is answered %q, %v", text, err)
 		}
 	}
@@ -200,7 +201,9 @@ func TestReadOne_reads_again_when_there_is_memory_for_what_it_found(t *testing.T
 		t.Errorf("%q, %v after %d reads; %d free", found, err, reads, l.known.free)
 	}
 	small, _ := asked(t, l, "acme", nil)
-	if found, err := ReadOne(small, func(fits func(int64) bool) (string, error) { return fmt.Sprint(fits(10)), nil }); found != "true" ||
+	if found, err := ReadOne(small, func(fits func(int64) bool) (string, error) {
+		return fmt.Sprint(fits(10)), nil
+	}); found != "true" ||
 		err != nil {
 		t.Errorf("a usual one: %q, %v", found, err)
 	}

@@ -38,9 +38,10 @@ func TestRow_that_a_lost_process_holds_delays_its_own_caller_alone(t *testing.T)
 				return s.receive(t.Context(), receiptItem{requestKey: requestKey{"acme", id}, webhookID: fmt.Sprint("msg_", id),
 					postedAt: 1, estimates: "[]", unavailable: "[]"})
 			}},
-		"the same request again": {false, strings.Replace(held(0), "NULL, 1,", "NULL, 1::bigint << 40,", 1), func(t *testing.T, s *Service, id int64) error {
-			return s.Submit(t.Context(), Request{SupplierID: "acme", ID: id, ShopCode: "SP-1"})
-		}},
+		"the same request again": {false, strings.Replace(held(0), "NULL, 1,", "NULL, 1::bigint << 40,", 1),
+			func(t *testing.T, s *Service, id int64) error {
+				return s.Submit(t.Context(), Request{SupplierID: "acme", ID: id, ShopCode: "SP-1"})
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,14 +72,15 @@ func TestPortalLink_survives_who_looks_at_it_before_its_reader(t *testing.T) {
 	l := links{"acme": true}
 	door := newDoor(t, l)
 	for name, headers := range map[string][]string{
-		"Slack":                         {"User-Agent", "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"},
-		"Teams":                         {"User-Agent", "Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5"},
-		"Facebook":                      {"User-Agent", "facebookexternalhit/1.1"},
-		"WhatsApp":                      {"User-Agent", "WhatsApp/2.23.20.0"},
-		"an image":                      {"User-Agent", firefox, "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "cross-site"},
-		"a script":                      {"User-Agent", firefox, "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "cross-site"},
-		"a frame":                       {"User-Agent", firefox, "Sec-Fetch-Dest", "iframe"},
-		"a prefetch":                    {"User-Agent", firefox, "Sec-Fetch-Dest", "document", "Sec-Purpose", "prefetch;prerender"},
+		"Slack":    {"User-Agent", "Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)"},
+		"Teams":    {"User-Agent", "Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5"},
+		"Facebook": {"User-Agent", "facebookexternalhit/1.1"},
+		"WhatsApp": {"User-Agent", "WhatsApp/2.23.20.0"},
+		"an image": {"User-Agent", firefox, "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "cross-site"},
+		"a script": {"User-Agent", firefox, "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "cross-site"},
+		"a frame":  {"User-Agent", firefox, "Sec-Fetch-Dest", "iframe"},
+		"a prefetch": {"User-Agent", firefox, "Sec-Fetch-Dest", "document", "Sec-Purpose",
+			"prefetch;prerender"},
 		"a program with another's name": {"User-Agent", firefox},
 		"a program":                     nil,
 		"a fetch of a document":         {"User-Agent", firefox, "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode", "cors"},

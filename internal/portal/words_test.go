@@ -79,7 +79,8 @@ func sentence(n ast.Node) string {
 		}
 	case *ast.ValueSpec:
 		if len(n.Names) == 1 && len(n.Values) == 1 &&
-			(strings.HasPrefix(n.Names[0].Name, "failure") || n.Names[0].Name == "WholeCall" || n.Names[0].Name == "interrupted") {
+			(strings.HasPrefix(n.Names[0].Name, "failure") || n.Names[0].Name == "WholeCall" ||
+				n.Names[0].Name == "interrupted") {
 			return literal(n.Values[0])
 		}
 	}
@@ -128,7 +129,8 @@ func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) 
 		"There is no supplier with this id.": true, "The supplier is deactivated.": true,
 		"This link was used already, has expired or is incomplete.": true,
 		"The session has ended.":                                    true, "must be text without control characters": true,
-		"The supplier is not valid.": true, "must be one of ": true, "must not be blank": true, "the issuer's certificate was not sent": true,
+		"The supplier is not valid.": true, "must be one of ": true, "must not be blank": true,
+		"the issuer's certificate was not sent": true,
 	}
 	for text, file := range sentences {
 		if portuguese[text] == "" && !operators[text] {

@@ -197,7 +197,8 @@ func TestHealth_of_a_worker_that_cannot_read_says_why_and_is_nil_once_it_can(t *
 	t.Parallel()
 	url := queuetest.New(t).URL()
 	// the one consumer that this stream may have belongs to another program
-	makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}, MaxAge: time.Minute, MaxConsumers: 1})
+	makeStream(t, url, jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}, MaxAge: time.Minute,
+		MaxConsumers: 1})
 	js := operator(t, url)
 	other := jetstream.ConsumerConfig{Durable: "other"}
 	if _, err := js.CreateConsumer(t.Context(), "MR", other); err != nil {
@@ -217,7 +218,8 @@ func TestHealth_of_a_worker_that_cannot_read_says_why_and_is_nil_once_it_can(t *
 	if log.count(why) != 1 {
 		t.Errorf("it is logged %d times", log.count(why))
 	}
-	if found, err := queue.Examine(t.Context(), cfg, true); err != nil || !strings.Contains(fmt.Sprint(found.Unread), why) {
+	if found, err := queue.Examine(t.Context(), cfg, true); err != nil ||
+		!strings.Contains(fmt.Sprint(found.Unread), why) {
 		t.Errorf("the doctor says %+v, %v", found, err)
 	}
 	if err := js.DeleteConsumer(t.Context(), "MR", other.Durable); err != nil {

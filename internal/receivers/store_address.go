@@ -58,7 +58,8 @@ func (d *Registry) Addresses(ctx context.Context, suppliers []string) (map[strin
 }
 
 func (s *healthStore) moved(ctx context.Context, supplierID, url string, now time.Time) error {
-	_, err := database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_receivers AS r (supplier_id, shard, address, updated_at)
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `
+		INSERT INTO webhook_receivers AS r (supplier_id, shard, address, updated_at)
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT (supplier_id) DO UPDATE SET address = excluded.address, updated_at = excluded.updated_at,
 			consecutive_failures = 0, failing_since = NULL, first_failure_at = NULL, last_success_at = NULL,

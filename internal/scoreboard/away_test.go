@@ -112,7 +112,8 @@ func TestLeagueId_is_not_looked_at_while_active_is_on(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.clock.set(d.clock.now().Add(5 * time.Second))
-	for query, want := range map[string]string{"?leagueId=abc": "SCOREBOARD_ERROR", "?leagueId=abc&referenceDate=x": "INVALID"} {
+	for query, want := range map[string]string{"?leagueId=abc": "SCOREBOARD_ERROR",
+		"?leagueId=abc&referenceDate=x": "INVALID"} {
 		if w := d.ask(query); !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "leagueId") {
 			t.Errorf("without the database %s: %s", query, w.Body)
 		}
@@ -158,7 +159,8 @@ func TestQuota_headers_tell_what_was_read_last_while_the_database_is_away(t *tes
 			}
 		}
 		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
-		if d.engine.ServeHTTP(w, r); w.Code != http.StatusMethodNotAllowed || w.Header().Get("X-RateLimit-Remaining") != "48" ||
+		if d.engine.ServeHTTP(w, r); w.Code != http.StatusMethodNotAllowed ||
+			w.Header().Get("X-RateLimit-Remaining") != "48" ||
 			w.Header().Get("Allow") != "POST" || !strings.HasPrefix(w.Header().Get("Content-Type"), "application/problem") {
 			t.Errorf("another method: %d %v", w.Code, w.Header())
 		}

@@ -127,12 +127,16 @@ const thirdPlaces = `3rd Place Final|3rd Place|3rd place match|3rd-place match|3
 3rd Place Playoffs|3rd Place Game|3rd place decider|3RD PLACE|3rd/4th place|3rd/4th Place Play-off|3rd-4th Place Match
 3rd and 4th place|3rd Final|3rd place final (single match)|Third Place|Third-place|Third place final|Third-Place Final
 Third place match|Third-place match|Third Place Play-off|Third-place play-off|Third-place playoff|Third place play off
-Third Place Playoff|Third Place Game|Third-place game|Third place decider|Third Place Decider Match|Third and fourth place
+Third Place Playoff|Third Place Game|Third-place game|Third place decider|Third Place Decider Match
+Third and fourth place
 Third/Fourth Place|Third/fourth place play-off|Match for third place|Match for Third Place|Match for 3rd place
-Play-off for third place|Play-off for Third Place|Play-off for 3rd place|Playoff for third place|Play off for third place
-Final for third place|Final for 3rd place|Final - Third Place|Finals - 3rd Place|Game for third place|Decider for third place
+Play-off for third place|Play-off for Third Place|Play-off for 3rd place|Playoff for third place
+Play off for third place
+Final for third place|Final for 3rd place|Final - Third Place|Finals - 3rd Place|Game for third place
+Decider for third place
 Bronze final|Bronze Final|Bronze medal match|Bronze Medal Game|Bronze match|Bronze play-off|Bronze|Match for bronze
-Small final|Little Final|Consolation Final|Consolation match|Place 3-4|Places 3/4|Play-off 3/4|Position 3-4|Third position
+Small final|Little Final|Consolation Final|Consolation match|Place 3-4|Places 3/4|Play-off 3/4|Position 3-4
+Third position
 Third-placed play-off|THIRD_PLACE|THIRD_PLACE_FINAL|ThirdPlace|thirdPlacePlayoff|Disputa de 3º lugar
 Disputa do terceiro lugar|Tercer puesto|Knockout - 3rd Place Final|Final stage: third place`
 

@@ -45,7 +45,8 @@ func TestExpire_drops_what_only_a_receiver_keeps_and_empties_what_one_request_ke
 		e := event(one.supplier, int64(id), 1)
 		e.Round.UID = list[one.partition].First + int64(id) + 1
 		r.add(e)
-		r.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard, created_at,
+		r.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard,
+			created_at,
 			updated_at) VALUES (?, ?, ?, '', '', '', '', ?, 0, ?, ?)`, one.supplier, id, one.status, e.Round.UID,
 			one.made.UnixMicro(), one.made.UnixMicro())
 	}

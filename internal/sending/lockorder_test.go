@@ -40,7 +40,8 @@ func newContention(t *testing.T, db *database.DB) *contention {
 	for id := int64(1); id <= contended; id++ {
 		e := event("acme", id, 1)
 		r.add(e)
-		r.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard, created_at,
+		r.exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, shard,
+			created_at,
 			updated_at) VALUES ('acme', ?, 'failed', '', '', '', '', ?, 0, ?, 1)`, id, e.Round.UID, id)
 	}
 	// they were made in another order than that of their ids

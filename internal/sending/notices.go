@@ -21,7 +21,8 @@ const operatorEvents = "operator"
 // for it; notices are kept and tried again by package notify.
 
 // TestCall implements receivers.TestCaller.
-func (d *Dispatcher) TestCall(ctx context.Context, supplierID, id string, to receivers.Receiver, event []byte) deliveries.Answer {
+func (d *Dispatcher) TestCall(ctx context.Context, supplierID, id string, to receivers.Receiver,
+	event []byte) deliveries.Answer {
 	return d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID,
 		Round:   round.Round{SupplierID: supplierID},
 		TraceID: logctx.RequestID(ctx), Body: event}, target: to}, d.deps.Now())

@@ -139,7 +139,8 @@ func (d *Dispatcher) insert(ctx context.Context, drafts []planned, known map[str
 // worker's by its lease, and the new owner counts it against the receiver's limit (HeldBy).
 func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 	to := delivery.Destination
-	if to != deliveries.OwnEndpoint && (!delivery.target.Signed() || known.Paused || known.Failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
+	if to != deliveries.OwnEndpoint && (!delivery.target.Signed() || known.Paused ||
+		known.Failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
 		return
 	}
 	destination := d.destination(delivery.Destination, delivery.target)

@@ -41,7 +41,8 @@ func TestOwner_counts_what_the_former_owner_has_in_flight_until_it_has_ended(t *
 		d.scheduler.Start()
 		const me, former = 7, 8 // which begunRow's attempts are of
 		begunRow(t, db, "msg_1000a", 1)
-		m := members{live: []int64{me, former}, stay: []int64{me, former}, owners: slices.Repeat([]int64{former}, round.Shards)}
+		m := members{live: []int64{me, former}, stay: []int64{me, former},
+			owners: slices.Repeat([]int64{former}, round.Shards)}
 		if err := d.own(t.Context(), nil, m); err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,8 @@ func (r *rig) waitsLong(n int) {
 		SELECT 1000 + i, 1, 'acme', '', '', 1 FROM `+numbers, n)
 	r.exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts, series,
 			next_attempt_at, created_at, updated_at, last_started_at)
-		SELECT 'msg_000000000' || (10000000 + i), 1000 + i, 1, 'acme', 'acme', i, 'pending', 1, 1, CAST(? AS bigint) - i, ?, ?, 1
+		SELECT 'msg_000000000' || (10000000 + i), 1000 + i, 1, 'acme', 'acme', i, 'pending', 1, 1,
+			CAST(? AS bigint) - i, ?, ?, 1
 		FROM `+numbers, now+3600_000_000, now, now, n)
 }
 
@@ -47,7 +48,8 @@ func TestResume_sends_all_that_waits_in_the_order_of_acceptance_and_changes_none
 			t.Fatal(err)
 		}
 		var due []int64
-		if err := db.From(context.Background()).Raw(`SELECT next_attempt_at FROM webhook_deliveries WHERE next_attempt_at < ?`,
+		if err := db.From(context.Background()).Raw(`
+			SELECT next_attempt_at FROM webhook_deliveries WHERE next_attempt_at < ?`,
 			time.Now().Add(time.Minute).UnixMicro()).Scan(&due).Error; err != nil || len(due) > 0 {
 			t.Errorf("%d deliveries were changed by it: %v", len(due), err)
 		}

@@ -219,5 +219,7 @@ func (s *sender) explain(ctx context.Context, err error) error {
 
 // alone reports whether the issuer of the first certificate is not among them, itself included.
 func alone(sent []*x509.Certificate) bool {
-	return !slices.ContainsFunc(sent, func(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, sent[0].RawIssuer) })
+	return !slices.ContainsFunc(sent, func(c *x509.Certificate) bool {
+		return bytes.Equal(c.RawSubject, sent[0].RawIssuer)
+	})
 }

@@ -120,7 +120,8 @@ func (m *stateModel) store(t *rapid.T, room *dispatch.Scheduler[job]) {
 	}
 	serves, begun := !m.paused && w.ownership.owns(modelSupplier), 0
 	for _, r := range rows {
-		d := &keptDelivery{uid: m.uid, id: r.id, destination: r.destination, created: m.now.UnixMicro(), waits: m.now.UnixMicro()}
+		d := &keptDelivery{uid: m.uid, id: r.id, destination: r.destination, created: m.now.UnixMicro(),
+			waits: m.now.UnixMicro()}
 		m.kept = append(m.kept, d)
 		m.wait(d, m.now.UnixMicro())
 		if room == m.open && (r.destination == deliveries.OwnEndpoint || serves) {

@@ -154,7 +154,8 @@ func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed [
 // AnySealed reports whether the embedded database has a sealed secret. One that was not migrated yet has none.
 func AnySealed(ctx context.Context, db *database.DB) bool {
 	var one int
-	for _, from := range []string{`sqlite_master WHERE name = 'supplier_webhook_secrets'`, `supplier_webhook_secrets LIMIT 1`} {
+	for _, from := range []string{`sqlite_master WHERE name = 'supplier_webhook_secrets'`,
+		`supplier_webhook_secrets LIMIT 1`} {
 		if found, err := database.One(ctx, db.SQL(ctx), `SELECT 1 FROM `+from, nil, &one); err != nil || !found {
 			return false
 		}

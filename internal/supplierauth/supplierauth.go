@@ -97,7 +97,8 @@ func New(d Deps) (*Service, error) {
 	}
 	s := &Service{
 		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter,
-		allowPrivate: d.AllowPrivateWebhooks, callable: d.Callable, moved: d.Moved, receiverConcurrency: d.ReceiverConcurrency, ended: ended,
+		allowPrivate: d.AllowPrivateWebhooks, callable: d.Callable, moved: d.Moved,
+		receiverConcurrency: d.ReceiverConcurrency, ended: ended,
 	}
 	s.startCommits()
 	return s, nil

@@ -84,7 +84,8 @@ func randomForeign(r *rand.Rand, engine database.Engine, make func(database.Engi
 
 // columnsAs is how the columns of days and times are typed.
 var columnsAs = map[string]struct{ loaded, ping, at string }{
-	"dates": {"date", "date", "time"}, "timestamps": {"timestamp", "timestamptz", "time"}, "texts": {"text", "text", "text"},
+	"dates": {"date", "date", "time"}, "timestamps": {"timestamp", "timestamptz", "time"},
+	"texts": {"text", "text", "text"},
 }
 
 // viewOf makes a view of the rows over a table, on whose order nothing depends.
@@ -108,7 +109,8 @@ func viewOf(tb testing.TB, db *database.DB, name string, rows []foreignRow, idTy
 	var selects []string
 	for _, r := range rows {
 		values := map[string]string{
-			"id": literal(nil, typesOfIDs[idType]), "dt_carga": literal(r.loaded, types.loaded), "data_de_ping": literal(r.ping, types.ping),
+			"id": literal(nil, typesOfIDs[idType]), "dt_carga": literal(r.loaded, types.loaded),
+			"data_de_ping": literal(r.ping, types.ping),
 			"hora_de_ping": literal(r.at, types.at), "dispositivo": "'" + r.label + "'", "imei": fmt.Sprint(r.device),
 		}
 		if r.id != nil {

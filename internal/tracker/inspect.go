@@ -77,8 +77,8 @@ func (s *views) examine(ctx context.Context, granted string) []string {
 	fault, ofView := errors.AsType[*database.ViewError](err)
 	switch {
 	case errors.Is(err, errNoLogin):
-		return append(notes, fmt.Sprintf("the view %s was not read: it belongs to the role %s, whose code would run with this "+
-			"service's rights, as TRACKER_DATABASE_URL is not set", granted, r.role))
+		return append(notes, fmt.Sprintf("the view %s was not read: it belongs to the role %s, whose code would run with "+
+			"this service's rights, as TRACKER_DATABASE_URL is not set", granted, r.role))
 	case ofView && fault.Denied:
 		return append(notes, fmt.Sprintf("the view %s may not be read, its listings answer 403 (%v); its owner runs: %s",
 			granted, fault, s.grant(r)))

@@ -89,8 +89,8 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, rep
 // warnings returns what was odd in the file.
 func (l *lines) warnings() (list []string) {
 	if l.narrow > 0 {
-		list = append(list, fmt.Sprintf("the file is no UTF-8, it was read as Windows-1252; line %d is the first that shows it",
-			l.narrow))
+		list = append(list, fmt.Sprintf("the file is no UTF-8, it was read as Windows-1252; line %d is the "+
+			"first that shows it", l.narrow))
 	}
 	if l.ahead > 0 {
 		list = append(list, fmt.Sprintf("the data_de_ping of %d records is after their dt_carga: "+

@@ -307,7 +307,8 @@ func (t *table) next(l *lines) error {
 		t.source.left = longestRecord
 		record, err := t.Read()
 		if fault, ok := errors.AsType[*csv.ParseError](err); ok && !errors.Is(err, errLongRecord) {
-			return &badLine{number: int64(fault.StartLine) + t.before, detail: "is not a CSV record: " + fault.Err.Error(), last: true}
+			return &badLine{number: int64(fault.StartLine) + t.before, detail: "is not a CSV record: " + fault.Err.Error(),
+				last: true}
 		}
 		if errors.Is(err, errLongRecord) {
 			return &badLine{number: l.number + 1, last: true,

@@ -70,8 +70,8 @@ func (s *Service) uncounted(ctx context.Context, c Client, r *relation, key pinK
 }
 
 // errNoLogin says that a command does not run the code of others with its own login.
-var errNoLogin = errors.New("it belongs to another role, and TRACKER_DATABASE_URL, the login that reads such views, is " +
-	"not set")
+var errNoLogin = errors.New("it belongs to another role, and TRACKER_DATABASE_URL, the login that reads such views, " +
+	"is not set")
 
 // isolated lets fn read the view by the login that may run its code.
 func (s *views) isolated(ctx context.Context, r *relation, fn func(database.Select) error) error {

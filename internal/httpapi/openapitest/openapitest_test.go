@@ -69,11 +69,13 @@ func TestCheckAccepts(t *testing.T) {
 	t.Parallel()
 	v := openapitest.Validator(t)
 	for name, a := range map[string]answer{
-		"the answer of a route":                           {"POST", "/api/material-requests", 201, jsonType(), enqueued},
-		"a problem with violations":                       {"POST", "/api/material-requests", 400, problemType(), invalid},
-		"a path parameter and a query":                    {"GET", "/api/material-requests/12?x=1", 404, problemType(), notFound},
-		"an empty body":                                   {"GET", "/orders", 403, nil, ""},
-		"a required header":                               {"GET", "/orders", 401, map[string]string{"WWW-Authenticate": bearer}, ""},
+		"the answer of a route":     {"POST", "/api/material-requests", 201, jsonType(), enqueued},
+		"a problem with violations": {"POST", "/api/material-requests", 400, problemType(), invalid},
+		"a path parameter and a query": {"GET", "/api/material-requests/12?x=1", 404, problemType(),
+			notFound},
+		"an empty body": {"GET", "/orders", 403, nil, ""},
+		"a required header": {"GET", "/orders", 401,
+			map[string]string{"WWW-Authenticate": bearer}, ""},
 		"HEAD as GET without a body":                      {"HEAD", "/api/external/ping", 200, jsonType(), ""},
 		"404 of an unknown route":                         {"GET", "/nowhere", 404, problemType(), notFound},
 		"404 of a wrong method at a backslash":            {"PATCH", "/docs/%22%5C", 404, problemType(), notFound},

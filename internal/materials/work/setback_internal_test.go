@@ -14,7 +14,8 @@ func TestEstimation_that_was_put_off_follows_a_clock_that_is_set_back(t *testing
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		now := time.Now()
 		if err := db.From(t.Context()).Exec(`INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body,
-			trace_id, uid, shard, created_at, updated_at, due_at) VALUES ('acme', 1, 'enqueued', '', '', '', '', 1, 0, 1, 1, 1)`).
+			trace_id, uid, shard, created_at, updated_at, due_at)
+			VALUES ('acme', 1, 'enqueued', '', '', '', '', 1, 0, 1, 1, 1)`).
 			Error; err != nil {
 			t.Fatal(err)
 		}

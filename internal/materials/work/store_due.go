@@ -33,7 +33,8 @@ func (r *dueRound) places() []any {
 }
 
 // nextSupplier selects the next supplier of the shard with something due.
-const nextSupplier = `(SELECT m.supplier_id FROM material_requests m WHERE m.due_at IS NOT NULL AND m.shard = %[1]s.shard
+const nextSupplier = `(SELECT m.supplier_id FROM material_requests m
+	WHERE m.due_at IS NOT NULL AND m.shard = %[1]s.shard
 	AND m.supplier_id > %[1]s.after ORDER BY m.supplier_id LIMIT 1)`
 
 // dueToShards returns the statement, given the table of the looks, the limit of the walk within it, and how the rounds

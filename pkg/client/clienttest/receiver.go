@@ -196,8 +196,9 @@ func (s selfService) testReceiver(r *http.Request) answer {
 	s.mu.Unlock()
 	a := post(r.Context(), address, id, body, secrets)
 	s.mu.Lock()
-	return ok(map[string]any{"id": id, "url": a.URL, "status": orNull(a.Status), "error": orNull(a.Error), "duration_ms": a.duration,
-		"response": a.Response})
+	return ok(map[string]any{"id": id, "url": a.URL, "status": orNull(a.Status), "error": orNull(a.Error),
+		"duration_ms": a.duration,
+		"response":    a.Response})
 }
 
 func newID() string { return "msg_" + strings.ToLower(rand.Text()) }

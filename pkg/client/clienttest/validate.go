@@ -198,7 +198,8 @@ func unsupported(h http.Header) bool {
 		return true
 	}
 	media, parameters, err := mime.ParseMediaType(cmp.Or(h.Get("Content-Type"), "application/json"))
-	return err != nil || media != "application/json" || !isOneOf("", "utf-8", "utf8")(strings.ToLower(parameters["charset"]))
+	return err != nil || media != "application/json" ||
+		!isOneOf("", "utf-8", "utf8")(strings.ToLower(parameters["charset"]))
 }
 
 // whole returns a body with 3.0 and 3e0 written as 3: they are the same number. One that is not JSON stays as it is.
