@@ -35,8 +35,7 @@
 //	c     the owner of the supplier's shard, "claim deliveries"; of the own endpoint any worker. It locks the receivers
 //	      first, so that one that was paused gets nothing more. Of a receiver that was resumed or answers again it claims
 //	      what waits in the order of acceptance, due or not (store_catchup.go). A delivery whose last attempt was
-//	      interrupted and was its series' last is dead instead. A crash before the COMMIT leaves it waiting, one after it:
-//	      f.
+//	      interrupted and was its series' last is dead instead. A crash before the COMMIT leaves it waiting, after it: f.
 //	d     the worker that began it with its insertion (b) and cannot send it, "give attempts back": the attempt was
 //	      never made and does not count. A crash before the COMMIT: f, and then it counts.
 //	e     the worker that made the call, "write results". The statement names the worker's lease and the attempt's

@@ -21,8 +21,10 @@ func TestPublicError_names_no_address(t *testing.T) {
 		"dial tcp: lookup hooks.example on 10.0.0.2:53: no such host":       notPublic,
 		"dial tcp: lookup hooks.example on 10.0.0.2:53: server misbehaving": notPublic,
 
-		"dial tcp 10.0.0.5:443: i/o timeout":                                                   "no answer in time",
-		"dial tcp 10.1.2.3:443: connect: no route to host":                                     "the receiver's network cannot be reached",
+		"dial tcp 10.0.0.5:443: i/o timeout": "no answer in time",
+
+		"dial tcp 10.1.2.3:443: connect: no route to host": "the receiver's network cannot be reached",
+
 		"tls: failed to verify certificate: x509: certificate is valid for 10.0.0.5":           otherName,
 		"tls: failed to verify certificate: x509: certificate has expired or is not yet valid": expired,
 		"tls: failed to verify certificate: x509: certificate signed by unknown authority":     stranger,
