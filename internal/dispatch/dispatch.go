@@ -63,7 +63,6 @@ type Destination struct {
 // It is safe for concurrent use.
 type Scheduler[J any] struct {
 	config Config[J]
-	pool   pool[assignment[J]]
 
 	mu           sync.Mutex
 	open         bool
@@ -87,7 +86,6 @@ func New[J any](config Config[J]) *Scheduler[J] {
 	config.Slots = max(config.Slots, 1)
 	s := &Scheduler[J]{config: config, destinations: map[string]*destination[J]{}}
 	s.queue.members = map[*destination[J]]struct{}{}
-	s.pool.work = s.attempt
 	return s
 }
 
@@ -104,7 +102,6 @@ func (s *Scheduler[J]) Stop() <-chan struct{} {
 	s.open = false
 	dropped := s.dropQueued(func(*destination[J]) bool { return true })
 	s.mu.Unlock()
-	s.pool.close()
 	idle := make(chan struct{})
 	go func() {
 		if len(dropped) > 0 {
@@ -137,7 +134,7 @@ func (p Permit[J]) Send(job J) {
 		p.s.push(p.to, job)
 		return
 	}
-	p.s.pool.begin(assignment[J]{p.to, job, p.first})
+	go p.s.attempt(p.to, job, p.first)
 }
 
 // Cancel releases a permit whose attempt was never begun.
@@ -339,17 +336,17 @@ func (s *Scheduler[J]) spare(fast bool, limit int) bool {
 }
 
 // attempt sends one job; its slot is free as soon as its end is reported.
-func (s *Scheduler[J]) attempt(a assignment[J]) {
+func (s *Scheduler[J]) attempt(to *destination[J], job J, first bool) {
 	defer s.busy.Done()
-	s.config.Send(a.job, func(r Report) Streak {
+	s.config.Send(job, func(r Report) Streak {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		streak := Streak{Before: a.to.failures}
+		streak := Streak{Before: to.failures}
 		if !r.Void {
-			s.report(a.to, r)
+			s.report(to, r)
 		}
-		streak.After = a.to.failures
-		s.free(a.to, a.first)
+		streak.After = to.failures
+		s.free(to, first)
 		return streak
 	})
 }

@@ -14,13 +14,10 @@ import (
 // nothing, and it counts what others were granted, as several batches are estimated at the same time. The two together
 // brought 64 slots from 1,900 to 2,900 deliveries a second. A Permit is the answer for one delivery: it is taken before
 // the transaction that begins the attempt, and afterwards used up by Send or given back by Cancel, so that nothing is
-// begun without a slot or a place, and a transaction that fails leaves none taken. Which of several workers is asked at
-// all is its turn in package queue (Behind in package sending): the oldest takes all that it can work on, the others
-// what it leaves. Spread over all, each message would be a transaction of its own: of four workers that cost 964
-// statements for 1,000 deliveries instead of 451, and 1.36 to 1.45 times the CPU of one worker instead of 1.28.
-// Deliveries that have waited in the database all the same keep a quarter of their destination's slots (share). Without
-// that, either they would wait as long as new events come, or new events would wait behind them: a third to three
-// quarters of all went through the database then.
+// begun without a slot or a place, and a transaction that fails leaves none taken. Deliveries that have waited in the
+// database nevertheless keep a quarter of their destination's slots (share). Without that, either they would wait as
+// long as new events come, or new events would wait behind them: a third to three quarters of all went through the
+// database then.
 
 const (
 	queuePerSlot = 8           // attempts that may be queued, for each slot
@@ -46,13 +43,6 @@ type queued[J any] struct {
 	job   J
 	order uint64
 	since time.Time
-}
-
-// assignment is a job that has its slot.
-type assignment[J any] struct {
-	to    *destination[J]
-	job   J
-	first bool // it did not wait in the database
 }
 
 // byOldest is the heap of the destinations that may take their oldest queued attempt, as far as they are concerned.
@@ -121,7 +111,7 @@ func (s *Scheduler[J]) advance() {
 			s.queue.park()
 			continue
 		}
-		s.pool.begin(assignment[J]{d, s.queue.pop(), true})
+		go s.attempt(d, s.queue.pop(), true)
 	}
 	s.queue.makeRoom(s)
 }

@@ -139,9 +139,6 @@ func (s Handlers) Reestimate(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := httpapi.Query(c); err != nil {
-		return err
-	}
 	ctx := c.Request.Context()
 	if err := s.Estimate(ctx, caller.From(ctx).SupplierID, id); err != nil {
 		return err

@@ -17,9 +17,6 @@ import (
 
 // CreateLink handles POST /api/portal-sessions. It has no body.
 func (s *Service) CreateLink(c *gin.Context) error {
-	if _, err := httpapi.Query(c); err != nil {
-		return err
-	}
 	ctx := c.Request.Context()
 	link, err := NewLink(ctx, s.deps.Sessions, caller.From(ctx).SupplierID, s.address(c.Request))
 	if err != nil {
@@ -43,7 +40,11 @@ func (s *Service) APISession(scope string) gin.HandlerFunc {
 				return err
 			}
 		}
-		return permitted(c, scope)
+		if err := permitted(c, scope); err != nil {
+			return err
+		}
+		_, err := httpapi.Query(c) // as Bearer does
+		return err
 	}, renderEmpty)
 	return func(c *gin.Context) {
 		if len(c.Request.Header.Values("Authorization")) > 0 || s.sessionToken(c.Request) == "" {
