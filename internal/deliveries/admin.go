@@ -27,24 +27,13 @@ func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error
 	return ofRows(rows), err
 }
 
-// Show returns a delivery with its attempts; errs.NotFound when there is none of that id. An attempt without a duration
-// is under way when it is the last one and a worker has it, and was interrupted (f) otherwise.
+// Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
 func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
 	detail, err := d.store.detail(ctx, id)
-	if err != nil {
-		return nil, err
+	if err == nil && detail == nil {
+		err = unknownDeliveries([]string{id})
 	}
-	if detail == nil {
-		return nil, unknownDeliveries([]string{id})
-	}
-	for i := range detail.Attempts {
-		underWay := detail.worker != nil && i == len(detail.Attempts)-1
-		if detail.Attempts[i].DurationMS == nil && !underWay {
-			text := Interrupted
-			detail.Attempts[i].Error = &text
-		}
-	}
-	return detail, nil
+	return detail, err
 }
 
 // Redeliver sends deliveries again, all or none, and returns how many they are: each is tried at once, and one that is

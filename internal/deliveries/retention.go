@@ -94,7 +94,7 @@ func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round
 	if err != nil {
 		return nil, err
 	}
-	locked, err := d.store.lockByID(ctx, idsOfFound(found))
+	locked, err := d.store.lockByID(ctx, lists.Of(found, foundID.of))
 	if err != nil {
 		return nil, err
 	}

@@ -29,12 +29,10 @@ type deliveryRow struct {
 func (r deliveryRow) delivery() Delivery {
 	d := r.Delivery
 	if r.Status == Pending && r.worker == nil {
-		next := time.UnixMicro(r.nextAttemptAt).UTC()
-		d.NextAttempt = &next
+		d.NextAttempt = new(time.UnixMicro(r.nextAttemptAt).UTC())
 	}
 	if r.Status == Delivered && r.resentAt != nil {
-		again := time.UnixMicro(*r.resentAt).UTC()
-		d.sentAgain = &again
+		d.sentAgain = new(time.UnixMicro(*r.resentAt).UTC())
 	}
 	switch {
 	case r.endedBecause != nil: // its last attempt keeps its own
@@ -151,20 +149,26 @@ type attemptRow struct {
 	URL        *string
 }
 
-func (r attemptRow) attempt() Attempt {
+// attempt returns the row as the operator sees it. One without an end that is not under way was interrupted (f).
+func (r attemptRow) attempt(underWay bool) Attempt {
 	a := Attempt{
 		Number: r.Number, Time: time.UnixMicro(r.StartedAt).UTC(), URL: r.URL, Status: r.Status,
 		Response: strings.ToValidUTF8(string(r.Response), "\uFFFD"),
 	}
-	if r.Error != "" {
+	switch {
+	case r.Error != "":
 		a.Error = &r.Error
+	case r.DurationUs == nil && !underWay:
+		a.Error = new(Interrupted)
 	}
 	if r.DurationUs != nil {
-		ms := *r.DurationUs / 1000
-		a.DurationMS = &ms
+		a.DurationMS = new(*r.DurationUs / 1000)
 	}
 	return a
 }
+
+// attempts reports whether a worker makes the attempt right now.
+func (r deliveryRow) attempts(a attemptRow) bool { return r.worker != nil && a.Number == r.AttemptCount }
 
 // whole reads a delivery with its last answer; nil when there is none of that id.
 func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
@@ -207,5 +211,7 @@ func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Detail{Delivery: found.delivery(), Attempts: lists.Of(rows, attemptRow.attempt)}, nil
+	return &Detail{Delivery: found.delivery(), Attempts: lists.Of(rows, func(r attemptRow) Attempt {
+		return r.attempt(found.attempts(r))
+	})}, nil
 }

@@ -62,6 +62,8 @@ type foundID struct {
 	uid int64
 }
 
+func (f foundID) of() string { return f.id }
+
 // ofRequests returns the deliveries of all rounds of the requests, which are any number.
 func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]foundID, error) {
 	ids, err := s.idsOf(ctx, uidsOf(requests)...)
@@ -73,10 +75,6 @@ func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]found
 	return found, errs.Doing("read the webhook deliveries of requests", err)
 }
 
-func idsOfFound(found []foundID) []string {
-	return lists.Of(found, func(f foundID) string { return f.id })
-}
-
 // forget deletes the events of the requests, with their deliveries and attempts. There are no foreign keys, so all
 // three tables are named here; no other transaction sees it half done.
 func (s *store) forget(ctx context.Context, requests []round.Round) (events int64, err error) {
@@ -84,7 +82,7 @@ func (s *store) forget(ctx context.Context, requests []round.Round) (events int6
 	if err != nil {
 		return 0, err
 	}
-	ids := s.DB.Values(idsOfFound(found))
+	ids := s.DB.Values(lists.Of(found, foundID.of))
 	for _, table := range []struct {
 		name, key string
 		values    any

@@ -33,8 +33,7 @@ func (r deliveryRow) sent() Sent {
 		NextAttempt: d.NextAttempt, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 	if r.lastStartedAt != nil {
-		last := r.last().answered(r.worker != nil)
-		sent.LastAttempt = &last.SentAttempt
+		sent.LastAttempt = &r.answered(r.last()).SentAttempt
 	}
 	return sent
 }
@@ -45,19 +44,14 @@ func (r deliveryRow) last() attemptRow {
 		r.lastURL}
 }
 
-// answered returns the attempt as its receiver's owner may see it.
-func (r attemptRow) answered(underWay bool) AnsweredAttempt {
-	a := r.attempt()
-	sent := SentAttempt{Number: a.Number, StartedAt: a.Time, DurationMS: a.DurationMS, Status: a.Status}
-	switch {
-	case a.Error != nil:
-		text := PublicError(*a.Error)
-		sent.Error = &text
-	case a.DurationMS == nil && !underWay:
-		text := Interrupted
-		sent.Error = &text
+// answered returns one of the delivery's attempts as its receiver's owner may see it.
+func (r deliveryRow) answered(row attemptRow) *AnsweredAttempt {
+	a := row.attempt(r.attempts(row))
+	sent := SentAttempt{Number: a.Number, StartedAt: a.Time, DurationMS: a.DurationMS, Status: a.Status, Error: a.Error}
+	if row.Error != "" {
+		sent.Error = new(PublicError(row.Error))
 	}
-	return AnsweredAttempt{sent, a.URL, a.Response}
+	return &AnsweredAttempt{sent, a.URL, a.Response}
 }
 
 // sentDetail adds the event and all attempts, read by statements of their own after the row: an attempt that begins or
@@ -74,7 +68,7 @@ func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, er
 		return SentDetail{}, err
 	}
 	for _, r := range rows {
-		detail.Attempts = append(detail.Attempts, r.answered(row.worker != nil && r.Number == row.AttemptCount))
+		detail.Attempts = append(detail.Attempts, *row.answered(r))
 	}
 	return detail, nil
 }
