@@ -32,7 +32,7 @@ func newHandlerReceiver(t *testing.T, s *apptest.Supplier) *handlerReceiver {
 	return r
 }
 
-// Events are those that were handled so far.
+// Events returns the events handled so far.
 func (r *handlerReceiver) Events() []webhook.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

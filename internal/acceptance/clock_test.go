@@ -81,7 +81,7 @@ func movableClock(t *testing.T) (address string, set func(time.Duration)) {
 	return address, func(ahead time.Duration) { do(`UPDATE skewed.clock SET ahead = $1`, ahead.Seconds()) }
 }
 
-// clockOf returns what sets off the clock that a stack goes by, and the environment for it.
+// clockOf returns a function that shifts the clock of a stack, and the environment for it.
 func clockOf(t *testing.T, stack apptest.Stack) (env map[string]string, set func(time.Duration)) {
 	t.Helper()
 	if stack == apptest.Production {

@@ -12,7 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
-// TestConsole_does_what_an_operator_does_every_week is by a program, as a script of the operator's would: with the
+// TestConsole_does_what_an_operator_does_every_week acts as an operator's script would: with the
 // token as Bearer. Each change is a line of the audit.
 func TestConsole_does_what_an_operator_does_every_week(t *testing.T) {
 	t.Parallel()

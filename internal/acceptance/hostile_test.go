@@ -160,7 +160,7 @@ func pathTricks(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 			t.Errorf("%s: %v", path, answers[0].Header)
 		}
 	}
-	// as a proxy is asked: it is our own path all the same
+	// as a proxy is asked: it is still our own path
 	for _, target := range []string{"http://169.254.169.254" + ping, "http://x" + ping} {
 		if answers := raw(t, h, head("GET "+target, "Connection: close")); len(answers) != 1 ||
 			answers[0].StatusCode != http.StatusUnauthorized {

@@ -207,7 +207,7 @@ func TestRetention_drops_partitions_at_once_and_keeps_one_with_pending_work(t *t
 			t.Fatal(err)
 		}
 	}
-	for _, later := range []string{"0", "86400", "86400", "172800"} { // partitions of two days, requests are of the second
+	for _, later := range []string{"0", "86400", "86400", "172800"} { // partitions of two days; requests are in the second
 		run(`SELECT advance_webhook_partitions((extract(epoch FROM now())::bigint + ` + later + `) * 1000000, 1)`)
 	}
 	run(`UPDATE webhook_partitions SET closed_at = 2 WHERE name = '0'`)

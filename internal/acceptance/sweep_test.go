@@ -49,7 +49,7 @@ type sweep struct {
 type sweepSupplier struct {
 	*apptest.Supplier
 	url       string // its receiver
-	forgotten bool   // its requests are deleted by and by
+	forgotten bool   // its requests are deleted one after the other
 	mu        sync.Mutex
 	ids       []int64
 }

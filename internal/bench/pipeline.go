@@ -149,7 +149,7 @@ func (s *stack) embedded(ctx context.Context) error {
 	return nil
 }
 
-// becomeEmbedded has what is started later keep everything in DATA_DIR.
+// becomeEmbedded makes what is started later keep everything in DATA_DIR.
 func (s *stack) becomeEmbedded() {
 	var env []string
 	for _, entry := range s.env {

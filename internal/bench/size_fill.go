@@ -20,7 +20,7 @@ const (
 	otherSuppliers = 10_000
 )
 
-// filling are the requests of some numbers: a tenth of them are of the supplier whose lists are read, the others
+// filling are the requests of some numbers: a tenth of them belong to the supplier whose lists are read, the others
 // of 10,000. Of those a tenth
 // is selected, a hundredth failed and a hundredth waits; half of the deliveries go to the own endpoint.
 type filling struct {

@@ -10,7 +10,7 @@ import (
 var (
 	// ErrNoReceiver means that the supplier has no address or is deactivated.
 	ErrNoReceiver = errors.New("the supplier has no active receiver")
-	// ErrNoSecret is of a supplier none of whose secrets can be read.
+	// ErrNoSecret means that none of the supplier's secrets can be read.
 	ErrNoSecret = errors.New("the service cannot sign the call: its operator has to act")
 )
 

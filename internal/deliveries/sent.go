@@ -125,7 +125,7 @@ func NewSelfService(deps SelfServiceDeps) *SelfService {
 const mostWaiting = 100_000
 
 // List returns one page of the deliveries that the filter chooses, newest first, and the cursor of the next page;
-// empty: that was all. Errors: errs.Invalid when the cursor is of another list.
+// empty: that was all. Errors: errs.Invalid when the cursor belongs to another list.
 func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, query httpapi.ListQuery) (
 	items []Sent, next string, err error) {
 	behind, wrong := s.open(supplierID, filter, query)

@@ -70,7 +70,7 @@ func (s *AttemptStore) Claim(ctx context.Context, wants map[string]int, now time
 //
 // It is the first statement of a and b. The key of an event is its round: when two workers estimated the same one, the
 // second waits here for the COMMIT of the first and then stores nothing. An event that is there has its deliveries, as
-// both are of one transaction.
+// both come from one transaction.
 func (s *AttemptStore) InsertEvents(ctx context.Context, events []DraftEvent, suppliers []string,
 	now time.Time) (map[round.Round]bool, map[string]Standing, error) {
 	if s.Postgres() {

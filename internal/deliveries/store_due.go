@@ -106,8 +106,9 @@ func (s *DueStore) SetAside(ctx context.Context, suppliers []string) error {
 	return errs.Doing("store that receivers cannot be called", err)
 }
 
-// DueAgain has what waits for the receiver looked for. It joins the transaction of ctx, which gives the supplier an
-// address or activates it; the owner is woken after its COMMIT. Of a supplier without a row nothing waits.
+// DueAgain makes the owner look for what waits for the receiver. It joins the transaction of ctx, which gives the
+// supplier an address or activates it; the owner is woken after its COMMIT. Nothing waits for a supplier without a
+// row.
 func (s *DueStore) DueAgain(ctx context.Context, supplierID string, now time.Time) error {
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`,
 		supplierID,

@@ -77,7 +77,7 @@ func (s *AttemptStore) Holders(ctx context.Context) ([]int64, error) {
 }
 
 // HeldBy counts the attempts that workers have in flight, by supplier. A worker that got their shards counts them
-// against its own limits until they are none, so that a receiver never has more calls at once than it may.
+// against its own limits until they have ended, so that a receiver never has more calls at once than it may.
 func (s *AttemptStore) HeldBy(ctx context.Context, workers []int64) (map[string]int, error) {
 	type row struct {
 		destination string

@@ -14,7 +14,7 @@ type DraftDelivery struct {
 }
 
 // first returns what a row says of the attempt that is begun with it: how many it has had, under whose lease, and since
-// when, by which PutBack (d) finds it. Of a delivery that waits it is nothing.
+// when, by which PutBack (d) finds it. For a delivery that waits these are zero.
 func (d DraftDelivery) first(now time.Time) (attempts int64, worker, startedAt *int64) {
 	if !d.IsBegun {
 		return 0, nil, nil

@@ -39,7 +39,7 @@ func (f Filter) direction() direction {
 }
 
 // from returns the uid and the round behind which rows are looked for: those of the key, or those just before it when
-// the key is of the half of the round's deliveries that is listed first.
+// the key belongs to the half of the round's deliveries that is listed first.
 func (d direction) from(behind Key) (uid, number int64) {
 	switch {
 	case behind.IsZero():

@@ -17,9 +17,9 @@ const clockApart = database.ClockApart
 
 // SetBack makes waiting deliveries that were written after now wait from now on, as long as they were to wait, and has
 // all receivers looked at that are due later: it is found out again when they are. Every process may do it, and again:
-// rows already done are of the present. Rows that others are changing are theirs: such a row is written with a time of
-// the present, or is found by the next of the workers' runs. Workers call it for some seconds after the clock went
-// back; one that dies in between leaves the rest to the others, as each of them saw the jump.
+// rows already done have times of the present. Rows that others are changing are theirs: such a row is written with a
+// time of the present, or is found by the next of the workers' runs. Workers call it for some seconds after the clock
+// went back; one that dies in between leaves the rest to the others, as each of them saw the jump.
 func (d *Keeper) SetBack(ctx context.Context) error {
 	now, db := d.deps.Now(), d.deps.DB
 	err := db.InTx(database.ForMaintenance(ctx), "follow a clock that was set back", func(ctx context.Context) error {

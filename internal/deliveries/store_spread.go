@@ -14,8 +14,8 @@ import (
 
 // The statements that differ where Citus spreads the tables over several servers; see database/spread.go.
 
-// claimSpread claims supplier by supplier. The deliveries to the own endpoint are of many suppliers: those are looked
-// up first.
+// claimSpread claims supplier by supplier. The deliveries to the own endpoint belong to many suppliers: those are
+// looked up first.
 func (s *AttemptStore) claimSpread(ctx context.Context, wants map[string]int, now time.Time, worker, attempts int64) (
 	[]Claimed, error) {
 	var claimed []Claimed

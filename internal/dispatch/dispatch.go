@@ -51,8 +51,8 @@ type Destination struct {
 // deliveries and new ones from keeping each other waiting:
 //   - a destination with a limit has a quarter of the slots and of its limit at most; half of the slots and its whole
 //     limit while it answers fast and so gives them back soon;
-//   - a destination with nothing in flight gets a slot even when all are taken (up to twice their number, of which a
-//     quarter of the slots is for those that answer fast), and these get a quarter of them, so that slow receivers
+//   - a destination with nothing in flight gets a slot even when all are taken (up to twice their number, a quarter of
+//     the slots kept for those that answer fast), and these get a quarter of them, so that slow receivers
 //     together cannot stop a healthy one;
 //   - one that failed FailingAt times in a row gets one probe at a time, with a cooldown after it, and all probes
 //     together a quarter of the slots, at once and a second: thousands of dead ones cost no more than that;

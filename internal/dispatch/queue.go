@@ -142,7 +142,7 @@ func (s *Scheduler[J]) dropQueued(of func(*destination[J]) bool) (dropped []J) {
 	return dropped
 }
 
-// drop takes the oldest n attempts of a destination out; the heap is to be rebuilt.
+// drop takes the oldest n attempts of a destination out; the caller rebuilds the heap.
 func (q *readyQueue[J]) drop(d *destination[J], n int, dropped []J) []J {
 	for _, entry := range d.queued[:n] {
 		dropped = append(dropped, entry.job)
@@ -155,7 +155,7 @@ func (q *readyQueue[J]) drop(d *destination[J], n int, dropped []J) []J {
 	return dropped
 }
 
-// rebuild makes the heap right after attempts were dropped.
+// rebuild repairs the heap after attempts were dropped.
 func (q *readyQueue[J]) rebuild() {
 	q.heap = slices.DeleteFunc(q.heap, func(d *destination[J]) bool {
 		d.ready = len(d.queued) > 0

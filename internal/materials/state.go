@@ -152,8 +152,9 @@ func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64
 	return errs.Doing("reopen", err)
 }
 
-// again begins the next round of a request that is in one of the states. Of any other it returns the state. The round
-// is published after the COMMIT, like a request that was just accepted; where that is lost its owner finds it due.
+// again begins the next round of a request that is in one of the states. For a request in any other state it returns
+// that. The round is published after the COMMIT, like a request that was just accepted; where that is lost its owner
+// finds it due.
 func (s *Service) again(ctx context.Context, key requestKey, from ...Status) (is Status, err error) {
 	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), from...)
 	if moved {

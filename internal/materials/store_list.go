@@ -43,8 +43,8 @@ func newest(columns string, filter Filter, behind int64, limit int) (query strin
 	case filter.Status != "":
 		return ofSupplier(filter.Status), args
 	}
-	// Merged from those of each status. Of the enqueued only what the page may have is looked at: rows that left the
-	// status are in the index until it is vacuumed.
+	// Merged from those of each status. Only those enqueued requests are looked at that may be on the page: rows that
+	// left the status are in the index until it is vacuumed.
 	return `WITH settled AS (` +
 		database.Arms([]Status{Estimated, Selected, Failed}, ofSupplier) + ` ORDER BY uid DESC LIMIT $2)
 		SELECT * FROM settled UNION ALL SELECT * FROM (` + of(`round > 0 AND supplier_id = $3 AND status = 'enqueued'

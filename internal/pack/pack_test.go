@@ -54,7 +54,7 @@ func TestPack_makes_usual_texts_smaller_than_a_half_and_leaves_others(t *testing
 	}
 }
 
-// Every later version reads what a version has stored. A digest that differs here is of a dictionary that was
+// Every later version reads what a version has stored. A digest that differs here belongs to a dictionary that was
 // edited: give the new one the next number instead.
 func TestDictionaries_are_never_changed_and_what_they_packed_is_read(t *testing.T) {
 	t.Parallel()

@@ -189,9 +189,9 @@ func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
 	return err
 }
 
-// wanted returns the destinations that are due and can be called. Of many receivers whose limits are not known yet it
-// looks some up; the others have their turn in the next rounds. Those that cannot be called are set aside, so that they
-// delay no other, however many they are.
+// wanted returns the destinations that are due and can be called. When there are many receivers whose limits are not
+// known yet it looks some up; the others have their turn in the next rounds. Those that cannot be called are set
+// aside, so that they delay no other, however many they are.
 func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, err error) {
 	list = make([]dispatch.Destination, 0, len(d.agenda.due))
 	var unknown, unusable []string
@@ -308,7 +308,7 @@ func (d *Dispatcher) claim(ctx context.Context, wants map[string]int, send func(
 }
 
 // claimIn claims in one transaction: for the own endpoint, or for the suppliers. The attempts that it begins are held
-// in memory from before the COMMIT on. Where that fails they are released: if they were stored all the same, as with a
+// in memory from before the COMMIT on. Where that fails they are released: if they were stored nevertheless, as with a
 // COMMIT without an answer, reconcile finds attempts that this worker does not know of and makes them due again (f).
 func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, suppliers []string,
 	receivers map[string]receivers.Receiver) ([]job, error) {

@@ -148,7 +148,7 @@ func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 	delivery.permit, delivery.IsBegun = d.scheduler.Admit(destination)
 }
 
-// transactionEnded sends what is begun and committed, and has what waits looked at. When the COMMIT got no answer
+// transactionEnded sends what is begun and committed, and wakes the owners of what waits. When the COMMIT got no answer
 // nothing is sent and nothing undone: reconcile finds what is stored.
 func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waiting map[string]time.Time,
 	looked time.Time) {

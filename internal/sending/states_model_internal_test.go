@@ -341,7 +341,7 @@ func (m *stateModel) check(t *rapid.T) {
 	m.checkDue(t)
 }
 
-// went takes in where a delivery is now: only an arrow of the last action's letter may have moved it.
+// went notes where a delivery is now: only an arrow of the last action's letter may have moved it.
 func (m *stateModel) went(t *rapid.T, id, state string) {
 	before := cmp.Or(m.states[id], "none")
 	if m.states[id] = state; before == state {

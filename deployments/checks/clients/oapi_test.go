@@ -108,7 +108,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// hasDevice fails unless one of the records is of the device whose number needs more than 32 bits.
+// hasDevice fails unless one of the records belongs to the device whose number needs more than 32 bits.
 func hasDevice(t *testing.T, records int, of func(i int) int64) {
 	t.Helper()
 	for i := range records {

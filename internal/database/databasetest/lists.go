@@ -61,7 +61,7 @@ func (l *Lists[ID, Row]) One(t *rapid.T) ID {
 	return rapid.SampledFrom(slices.Sorted(maps.Keys(l.Rows))).Draw(t, "row")
 }
 
-// Changed takes in that a row was changed in Rows, or deleted from it: a list that it has left need not show it.
+// Changed notes that a row was changed in Rows, or deleted from it: a list that it has left need not show it.
 func (l *Lists[ID, Row]) Changed(id ID) {
 	row, stored := l.Rows[id]
 	for _, list := range l.lists {

@@ -26,7 +26,7 @@ type Requests interface {
 
 // Events are the events of requests.
 type Events interface {
-	// End has what has been pending to suppliers' receivers since before the given time be dead, for the reason.
+	// End makes dead, for the reason, all that has been pending for suppliers' receivers since before the given time.
 	End(ctx context.Context, before time.Time, reason string) error
 	// Hold keeps what is sent for the requests as it is until the caller's transaction ends, and returns those of the
 	// requests for which nothing is pending.

@@ -29,7 +29,7 @@ const (
 	lookEach      = 512              // rounds of one supplier
 	lookMost      = 2048             // rounds in all
 
-	undeliveredLooks = 3           // without a message in between, that found rounds of which none came
+	undeliveredLooks = 3           // without a message in between, that found rounds whose messages did not come
 	undeliveredSaid  = time.Minute // how often it is logged
 )
 
@@ -197,7 +197,8 @@ func (l *looker) went(rows []dueRound) (more bool) {
 	return more
 }
 
-// noteLost counts the looks that found rounds of which no message came, and says so once a minute. Take forgets them.
+// noteLost counts the looks that found rounds whose messages did not come, and says so once a minute. Take forgets
+// them.
 func (s *Service) noteLost(ctx context.Context, found bool) {
 	l, now := &s.looking, s.deps.Local()
 	if !found || l.lost.Add(1) < undeliveredLooks {

@@ -168,9 +168,9 @@ func (s *Service) traceBatch(requests []*pending) (context.Context, func(error))
 }
 
 // storeEvents stores the events of the estimated rounds, which are sent when that is committed. A crash before the
-// commit leaves the rounds due; one after it, to the outbox. Of two workers with the same round, one stores and sends;
-// the other one finds that and clears the round. A worker that was stopped since it read the requests may find them
-// estimated by another one and deleted by retention: their events would belong to nothing.
+// commit leaves the rounds due; one after it, to the outbox. When two workers have the same round, one stores and
+// sends; the other one finds that and clears the round. A worker that was stopped since it read the requests may find
+// them estimated by another one and deleted by retention: their events would belong to nothing.
 func (s *Service) storeEvents(requests []*pending) error {
 	events, read := make([]round.Outgoing, 0, len(requests)), s.deps.Local()
 	for _, p := range requests {
