@@ -51,7 +51,7 @@ var docs = map[string]struct{ shown, sentence string }{
 	"WEBHOOK_RETRY_SCHEDULE": {"", "waits between webhook attempts, each with 20 % jitter"},
 	"WEBHOOK_DENY_NETWORKS":  {"none", "networks with public addresses of your own that no supplier's webhook may reach"},
 	"WEBHOOK_ALLOW_PRIVATE":  {"", "allow suppliers' webhooks to loopback and private addresses"},
-	"WORKER_CONCURRENCY":     {"", "deliveries in flight per worker, 1 to 10000; at most twice as many " +
+	"WORKER_CONCURRENCY": {"", "deliveries in flight per worker, 1 to 10000; at most twice as many " +
 		"while receivers are slow"},
 	"RECEIVER_CONCURRENCY": {"",
 		"calls that one receiver gets at once from all workers together, 1 to 10000; a supplier may have a limit of its own"},

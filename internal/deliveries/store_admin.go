@@ -168,7 +168,9 @@ func (r attemptRow) attempt(underWay bool) Attempt {
 }
 
 // attempts reports whether a worker makes the attempt right now.
-func (r deliveryRow) attempts(a attemptRow) bool { return r.worker != nil && a.Number == r.AttemptCount }
+func (r deliveryRow) attempts(a attemptRow) bool {
+	return r.worker != nil && a.Number == r.AttemptCount
+}
 
 // whole reads a delivery with its last answer; nil when there is none of that id.
 func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
