@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -16,6 +18,9 @@ import (
 // deliveries). Rows are made by the first that has something to say: a failure, a pause, a delivery that waits. Every
 // statement here works for a supplier that has none yet.
 type healthStore struct{ deliveries.Tables }
+
+// failingAt is dispatch.FailingAt in statements.
+var failingAt = strconv.Itoa(dispatch.FailingAt)
 
 // saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now, and those that
 // had failed and have answered since: CatchUp has to follow for these, in the same transaction. A success since the
@@ -37,7 +42,7 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 	const added = `CASE WHEN excluded.last_success_at IS NULL THEN r.consecutive_failures ELSE 0 END
 		+ excluded.consecutive_failures`
 	end := ` ON CONFLICT (supplier_id) DO UPDATE SET consecutive_failures = ` + added + `,
-			failing_since = CASE WHEN ` + added + ` >= 5
+			failing_since = CASE WHEN ` + added + ` >= ` + failingAt + `
 				THEN coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.failing_since END, excluded.last_failure_at) END,
 			first_failure_at = coalesce(CASE WHEN excluded.last_success_at IS NULL THEN r.first_failure_at END,
 				excluded.first_failure_at),
@@ -55,10 +60,10 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 	failing = map[string]bool{}
 	err = s.EachRow(n, `INSERT INTO webhook_receivers AS r (supplier_id, shard, consecutive_failures, failing_since,
 			last_success_at, last_failure_at, last_error, updated_at, address, first_failure_at) `,
-		`SELECT i, h, f, CASE WHEN f >= 5 THEN fa END, ok, fa, e, $7::bigint, a, ff
+		`SELECT i, h, f, CASE WHEN f >= `+failingAt+` THEN fa END, ok, fa, e, $7::bigint, a, ff
 			FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $8::bigint[],
 				$9::bigint[]) AS d(i, h, f, ok, fa, e, a, ff) ORDER BY i`,
-		`VALUES ($1, $2, $3, CASE WHEN $3 >= 5 THEN $5 END, $4, $5, $6, $7, $8, $9)`, end,
+		`VALUES ($1, $2, $3, CASE WHEN $3 >= `+failingAt+` THEN $5 END, $4, $5, $6, $7, $8, $9)`, end,
 		func(i int) []any {
 			return []any{suppliers[i], shards[i], failures[i], successes[i], failed[i], errorTexts[i], now.UnixMicro(),
 				addresses[i], firsts[i]}
