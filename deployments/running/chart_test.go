@@ -45,7 +45,7 @@ func newKubernetes(t *testing.T) kubernetes {
 	store, peer, api := address(), address(), address()
 	k.url = "https://" + api
 	k.client.Transport = &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its certificate is of this test
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // its certificate belongs to this test
 	}
 	config := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: test,
 contexts: [{name: test, context: {cluster: test, user: test, namespace: default}}],
@@ -190,11 +190,11 @@ func TestChart_is_taken_by_an_API_server_in_a_restricted_namespace(t *testing.T)
 			t.Errorf("%s: only %d objects", name, objects)
 		}
 	}
-	k.installed(chart)
+	k.installed()
 }
 
 // installed installs the release. No kubelet runs the job of its hook: the test says that it is done.
-func (k kubernetes) installed(chart string) {
+func (k kubernetes) installed() {
 	k.t.Helper()
 	done := make(chan struct{})
 	go func() {

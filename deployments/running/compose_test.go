@@ -89,7 +89,7 @@ func (m machine) knowsCallers(l *load) {
 		front+" ssl").Replace(block)
 	site := guide.Fenced(m.t, document("scaling.md"), "TLS", "caddyfile")[0]
 	for name, text := range map[string]string{"nginx.conf": "events {}\nhttp {\n" + block + "}\n", "Caddyfile": site} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // for a container
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { // for a container
 			m.t.Fatal(err)
 		}
 	}
@@ -106,7 +106,7 @@ func (m machine) knowsCallers(l *load) {
 	defer func() { _, _ = m.try(dir, "docker", "kill", nginx) }()
 
 	client := http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // its own certificate
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // its own certificate
 	}}
 	through := func(name, caller string) (status int, kind string) {
 		r, err := l.request("https://127.0.0.1:"+front, l.id.Add(1), name)

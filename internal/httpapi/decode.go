@@ -152,7 +152,7 @@ func readAll(c *gin.Context, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	rest, err := io.ReadAll(body)
-	return append(first, rest...), err
+	return slices.Concat(first, rest), err
 }
 
 func isTooLarge(err error) bool {

@@ -113,7 +113,7 @@ func TestHand_keeps_its_sums(t *testing.T) {
 					h.weigh(r, r.RequestID)
 				}
 			},
-			"done": func(t *rapid.T) {
+			"done": func(*rapid.T) {
 				for r := range begun {
 					h.done(r, r)
 					delete(begun, r)

@@ -106,7 +106,7 @@ func (a *Away) Error() string { return a.cause.Error() }
 // in it. Errors: *RateLimited for a 429, *Away for a 503 that says when to come back; any other status but 200 by its
 // number.
 func (c *Client) Page(ctx context.Context, path string, query url.Values) (page Object, matches []Object, err error) {
-	response, body, err := c.get(ctx, path, query)
+	response, body, err := c.get(ctx, path, query) //nolint:bodyclose // get has closed it
 	if err != nil {
 		return nil, nil, err
 	}
