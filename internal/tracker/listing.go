@@ -180,12 +180,13 @@ func (r *relation) statement(f form) string {
 	return text
 }
 
-// byID joins the view's rows r by the ids of p; OFFSET 0 keeps PostgreSQL's planner from reading all rows instead.
+// byID joins the view's rows r by the ids of p. OFFSET 0 keeps PostgreSQL's planner, and CROSS JOIN SQLite's, from
+// reading all rows instead.
 func (r *relation) byID() string {
 	if r.postgres() {
 		return `CROSS JOIN LATERAL (SELECT * FROM ` + r.from + ` v WHERE v."id" = p."id" OFFSET 0) r`
 	}
-	return `JOIN ` + r.from + ` r ON r."id" = p."id"`
+	return `CROSS JOIN ` + r.from + ` r ON r."id" = p."id"`
 }
 
 // listStatement takes a day, the largest id, how many rows to read and how many to skip; then the guard's parameters.
