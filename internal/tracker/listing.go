@@ -61,7 +61,7 @@ func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) 
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
 		key := pinKey{c.number, listListing, q.day, q.page.size}
 		if r.counted() {
-			return s.counted(ctx, c, r, key, q, s.whole, s.pageOf)
+			return s.counted(ctx, c, r, key, q, whole, s.pageOf)
 		}
 		return s.uncounted(ctx, c, r, key, q, view.present, view.list)
 	})
@@ -122,7 +122,7 @@ func (s *Service) counted(ctx context.Context, c Client, r *relation, key pinKey
 }
 
 // whole returns the present state as the list reads it.
-func (s *Service) whole(_ context.Context, _ *relation, present state, _ query) (state, error) {
+func whole(_ context.Context, _ *relation, present state, _ query) (state, error) {
 	return present, nil
 }
 
