@@ -91,14 +91,16 @@ func (s *views) examine(ctx context.Context, granted string) []string {
 // lost reads the view's first rows and returns which fields come out as null although they are not.
 func (s *views) lost(ctx context.Context, r *relation) (notes []string, err error) {
 	lost := map[string]string{}
-	var ids int
+	order := ""
+	if !r.counted() { // what orders the listings must work here
+		order = " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID)
+	}
 	err = s.isolated(ctx, r, func(sel database.Select) error {
-		statement := "SELECT " + quote(columnID) + ", " + r.plain + " FROM " + r.from +
-			" ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) + fmt.Sprintf(" LIMIT %d", rowsInspected)
+		statement := "SELECT " + r.plain + " FROM " + r.from +
+			order + fmt.Sprintf(" LIMIT %d", rowsInspected)
 		return sel(ctx, statement, func(row [][]byte) error {
-			ids++
 			for i, f := range fields() {
-				if value := row[i+1]; value != nil && string(appendValue(nil, f.kind, value)) == "null" {
+				if value := row[i]; value != nil && string(appendValue(nil, f.kind, value)) == "null" {
 					lost[f.name] = fmt.Sprintf("the column %s of %s has %.60q, which is not %s: it comes out as null", f.name,
 						r.granted, value, f.kind)
 				}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -295,19 +294,4 @@ func (r *relation) day(parameter string) string {
 }
 
 // on returns the condition that the column's date is the day.
-func (p *parameters) on(column, day string) string {
-	first := p.bind(day)
-	if p.r.postgres() {
-		return p.r.on(column, first, "")
-	}
-	return p.r.on(column, first, p.bind(dayAfter(day)))
-}
-
-// dayAfter returns the next day; texts of 9999-12-31 end before the byte after the digits.
-func dayAfter(day string) string {
-	at, err := time.Parse(time.DateOnly, day)
-	if err != nil || at.Year() == 9999 && at.YearDay() == 365 {
-		return "9999-12-32"
-	}
-	return at.AddDate(0, 0, 1).Format(time.DateOnly)
-}
+func (p *parameters) on(column, day string) string { return p.r.on(column, p.bind(day)) }
