@@ -129,32 +129,19 @@ func (r *relation) unfit() (notes []string) {
 
 // readable reports whether a field of the kind comes out right from a type of PostgreSQL, if its values are right.
 func (k kind) readable(name string) bool {
-	texts := []string{"text", "varchar", "name"}
-	numbers := []string{"int2", "int4", "int8", "numeric", "float4", "float8"}
-	stamps := []string{"timestamp", "timestamptz"}
-	switch k {
-	case textField:
+	texts, numbers := " text varchar name", " int2 int4 int8 numeric float4 float8"
+	if k == textField {
 		return !slices.Contains([]string{"bool", "bpchar", "bytea"}, name)
-	case integerField, numberField:
-		return slices.Contains(slices.Concat(texts, numbers), name)
-	case boolField:
-		return name == "bool" || slices.Contains(slices.Concat(texts, numbers), name)
-	case dateField:
-		return name == "date" || slices.Contains(slices.Concat(texts, stamps), name)
-	default:
-		return name == "time" || name == "timetz" || slices.Contains(slices.Concat(texts, stamps), name)
 	}
-}
-
-// sqlType returns the type that a column of the kind is best given.
-func (k kind) sqlType() string {
-	return [...]string{textField: "text", integerField: "bigint", numberField: "double precision", boolField: "boolean",
-		dateField: "date", timeField: "time"}[k]
+	return slices.Contains(strings.Fields(texts+map[kind]string{
+		integerField: numbers, numberField: numbers, boolField: numbers + " bool",
+		dateField: " timestamp timestamptz date", timeField: " timestamp timestamptz time timetz",
+	}[k]), name)
 }
 
 // cast returns an expression as the kind's type.
 func (k kind) cast(expression string) string {
-	return "CAST(" + expression + " AS " + k.sqlType() + ")"
+	return "CAST(" + expression + " AS " + kinds[k].sql + ")"
 }
 
 // skeleton returns a statement to start from: columns that a view lacks are null in it.
