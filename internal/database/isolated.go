@@ -52,6 +52,18 @@ func (r *Rows) Others() *Rows {
 // OthersApart reports whether views of others are read by a login of their own; SQLite has no logins.
 func (d *DB) OthersApart() bool { return d.engine == SQLite || d.server.config.OthersURL != "" }
 
+// ReadersAtOnce returns how many connections read rows, those that are kept for views of others included.
+func (d *DB) ReadersAtOnce() int {
+	switch {
+	case d.engine == SQLite:
+		return sqliteReaders + sqliteOthers
+	case d.OthersApart():
+		return int(d.server.readers + d.server.others)
+	default:
+		return int(d.server.readers)
+	}
+}
+
 // OthersAtOnce returns how many connections read views of others, a quarter of those that read.
 func (d *DB) OthersAtOnce() int {
 	if d.engine == SQLite {

@@ -106,7 +106,7 @@ func (h *held) hold(c *gin.Context, size int64) error {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), holdWait)
 	defer cancel()
 	more := h.wanted(size) - h.size
-	if err := h.account.wait(ctx, h.key, more); err != nil {
+	if err := h.account.Wait(ctx, h.key, more); err != nil {
 		if gone := c.Request.Context().Err(); gone != nil {
 			return gone
 		}

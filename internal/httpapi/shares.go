@@ -16,7 +16,7 @@ type Shares struct {
 	mu      sync.Mutex
 	free    int64
 	held    map[string]int64
-	waiting []*waiter // the oldest first
+	waiting []*waiter // of each caller the oldest first, and callers in turn
 }
 
 type waiter struct {
@@ -47,8 +47,8 @@ func (s *Shares) grant(caller string, weight int64) bool {
 	return true
 }
 
-// wait waits for the caller's turn: first come, first served among its own requests that wait.
-func (s *Shares) wait(ctx context.Context, caller string, weight int64) error {
+// Wait waits for the caller's turn: first come, first served among its own requests that wait.
+func (s *Shares) Wait(ctx context.Context, caller string, weight int64) error {
 	w := &waiter{caller: caller, weight: weight, granted: make(chan struct{})}
 	s.mu.Lock()
 	s.waiting = append(s.waiting, w)
@@ -86,18 +86,25 @@ func (s *Shares) Release(caller string, weight int64) {
 	s.serve()
 }
 
-// serve grants to those who wait and fit.
+// serve grants to those who wait and fit. Who was served goes behind all others: callers who wait take turns.
 func (s *Shares) serve() {
 	if len(s.waiting) == 0 {
 		return
 	}
-	refused := map[string]bool{}
-	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
-		if refused[w.caller] || !s.grant(w.caller, w.weight) {
-			refused[w.caller] = true
-			return false
+	served, refused := map[string]bool{}, map[string]bool{}
+	var first, last []*waiter
+	for _, w := range s.waiting {
+		switch {
+		case !refused[w.caller] && s.grant(w.caller, w.weight):
+			served[w.caller] = true
+			close(w.granted)
+			continue
+		case served[w.caller]:
+			last = append(last, w)
+		default:
+			first = append(first, w)
 		}
-		close(w.granted)
-		return true
-	})
+		refused[w.caller] = true
+	}
+	s.waiting = append(first, last...)
 }

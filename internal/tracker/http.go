@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -20,24 +21,37 @@ func (s *Service) Snapshot(c *gin.Context) error { return s.answer(c, s.snapshot
 // recordBytes is what a record of a page holds: as text, and once more while it is put into its place.
 const recordBytes = 3 << 10
 
-// answer reads a page and writes it. The client that it remembers may be out of date: the page is then read once
-// more with what is known now.
+// answer reads a page when it is the client's turn, and writes it.
 func (s *Service) answer(c *gin.Context, read func(context.Context, Client, query) (listing, error)) error {
 	ctx := c.Request.Context()
 	who, _ := ctx.Value(callerKey{}).(caller)
+	httpapi.Known(c, who.client.ID)
 	q, err := readQuery(c)
 	if err != nil {
-		if refused := s.refusal(ctx, who); refused != nil {
-			return refused
-		}
-		return err
+		return s.turns.in(ctx, who.client.ID, func() error { return cmp.Or(s.refusal(ctx, who), err) })
 	}
-	httpapi.Known(c, who.client.ID)
 	if err := httpapi.Hold(c, int64(q.page.size)*recordBytes); err != nil {
 		return err
 	}
+	var l listing
+	err = s.turns.in(ctx, who.client.ID, func() (err error) {
+		l, err = s.asKnownNow(ctx, who, q, read)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	body := append(l.body, "]}"...)
+	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
+	s.buffers.Put(&body)
+	return nil
+}
+
+// asKnownNow reads a page. The client that is remembered may be out of date: the page is then read once more with what
+// is known now.
+func (s *Service) asKnownNow(ctx context.Context, who caller, q query,
+	read func(context.Context, Client, query) (listing, error)) (listing, error) {
 	l, err := read(ctx, who.client, q)
-	// the remembered client may be old
 	if errors.Is(err, errClientChanged) || errs.KindOf(err) == errs.Forbidden {
 		if who.client, err = s.authenticateAgain(ctx, who.key); err == nil {
 			l, err = read(ctx, who.client, q)
@@ -46,13 +60,7 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 	if errors.Is(err, errClientChanged) { // as the primary knows it, and not yet the replica
 		err = errs.NewUnavailable("The client was changed a moment ago.", replicaRetry, err)
 	}
-	if err != nil {
-		return err
-	}
-	body := append(l.body, "]}"...)
-	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
-	s.buffers.Put(&body)
-	return nil
+	return l, err
 }
 
 // readQuery reads the parameters, with every violation.

@@ -91,14 +91,16 @@ func (s *views) examine(ctx context.Context, granted string) []string {
 // lost reads the view's first rows and returns which fields come out as null although they are not.
 func (s *views) lost(ctx context.Context, r *relation) (notes []string, err error) {
 	lost := map[string]string{}
-	var ids int
+	order := ""
+	if !r.counted() { // what orders the listings must work here
+		order = " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID)
+	}
 	err = s.isolated(ctx, r, func(sel database.Select) error {
-		statement := "SELECT " + quote(columnID) + ", " + r.plain + " FROM " + r.from +
-			" ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID) + fmt.Sprintf(" LIMIT %d", rowsInspected)
+		statement := "SELECT " + r.plain + " FROM " + r.from +
+			order + fmt.Sprintf(" LIMIT %d", rowsInspected)
 		return sel(ctx, statement, func(row [][]byte) error {
-			ids++
 			for i, f := range fields() {
-				if value := row[i+1]; value != nil && string(appendValue(nil, f.kind, value)) == "null" {
+				if value := row[i]; value != nil && string(appendValue(nil, f.kind, value)) == "null" {
 					lost[f.name] = fmt.Sprintf("the column %s of %s has %.60q, which is not %s: it comes out as null", f.name,
 						r.granted, value, f.kind)
 				}
@@ -127,32 +129,19 @@ func (r *relation) unfit() (notes []string) {
 
 // readable reports whether a field of the kind comes out right from a type of PostgreSQL, if its values are right.
 func (k kind) readable(name string) bool {
-	texts := []string{"text", "varchar", "name"}
-	numbers := []string{"int2", "int4", "int8", "numeric", "float4", "float8"}
-	stamps := []string{"timestamp", "timestamptz"}
-	switch k {
-	case textField:
+	texts, numbers := " text varchar name", " int2 int4 int8 numeric float4 float8"
+	if k == textField {
 		return !slices.Contains([]string{"bool", "bpchar", "bytea"}, name)
-	case integerField, numberField:
-		return slices.Contains(slices.Concat(texts, numbers), name)
-	case boolField:
-		return name == "bool" || slices.Contains(slices.Concat(texts, numbers), name)
-	case dateField:
-		return name == "date" || slices.Contains(slices.Concat(texts, stamps), name)
-	default:
-		return name == "time" || name == "timetz" || slices.Contains(slices.Concat(texts, stamps), name)
 	}
-}
-
-// sqlType returns the type that a column of the kind is best given.
-func (k kind) sqlType() string {
-	return [...]string{textField: "text", integerField: "bigint", numberField: "double precision", boolField: "boolean",
-		dateField: "date", timeField: "time"}[k]
+	return slices.Contains(strings.Fields(texts+map[kind]string{
+		integerField: numbers, numberField: numbers, boolField: numbers + " bool",
+		dateField: " timestamp timestamptz date", timeField: " timestamp timestamptz time timetz",
+	}[k]), name)
 }
 
 // cast returns an expression as the kind's type.
 func (k kind) cast(expression string) string {
-	return "CAST(" + expression + " AS " + k.sqlType() + ")"
+	return "CAST(" + expression + " AS " + kinds[k].sql + ")"
 }
 
 // skeleton returns a statement to start from: columns that a view lacks are null in it.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -61,7 +60,7 @@ func (s *Service) list(ctx context.Context, c Client, q query) (listing, error) 
 	return s.read(ctx, c, func(ctx context.Context, r *relation) (listing, error) {
 		key := pinKey{c.number, listListing, q.day, q.page.size}
 		if r.counted() {
-			return s.counted(ctx, c, r, key, q, s.whole, s.pageOf)
+			return s.counted(ctx, c, r, key, q, whole, s.pageOf)
 		}
 		return s.uncounted(ctx, c, r, key, q, view.present, view.list)
 	})
@@ -122,7 +121,7 @@ func (s *Service) counted(ctx context.Context, c Client, r *relation, key pinKey
 }
 
 // whole returns the present state as the list reads it.
-func (s *Service) whole(_ context.Context, _ *relation, present state, _ query) (state, error) {
+func whole(_ context.Context, _ *relation, present state, _ query) (state, error) {
 	return present, nil
 }
 
@@ -180,12 +179,13 @@ func (r *relation) statement(f form) string {
 	return text
 }
 
-// byID joins the view's rows r by the ids of p; OFFSET 0 keeps PostgreSQL's planner from reading all rows instead.
+// byID joins the view's rows r by the ids of p. OFFSET 0 keeps PostgreSQL's planner, and CROSS JOIN SQLite's, from
+// reading all rows instead.
 func (r *relation) byID() string {
 	if r.postgres() {
 		return `CROSS JOIN LATERAL (SELECT * FROM ` + r.from + ` v WHERE v."id" = p."id" OFFSET 0) r`
 	}
-	return `JOIN ` + r.from + ` r ON r."id" = p."id"`
+	return `CROSS JOIN ` + r.from + ` r ON r."id" = p."id"`
 }
 
 // listStatement takes a day, the largest id, how many rows to read and how many to skip; then the guard's parameters.
@@ -294,19 +294,4 @@ func (r *relation) day(parameter string) string {
 }
 
 // on returns the condition that the column's date is the day.
-func (p *parameters) on(column, day string) string {
-	first := p.bind(day)
-	if p.r.postgres() {
-		return p.r.on(column, first, "")
-	}
-	return p.r.on(column, first, p.bind(dayAfter(day)))
-}
-
-// dayAfter returns the next day; texts of 9999-12-31 end before the byte after the digits.
-func dayAfter(day string) string {
-	at, err := time.Parse(time.DateOnly, day)
-	if err != nil || at.Year() == 9999 && at.YearDay() == 365 {
-		return "9999-12-32"
-	}
-	return at.AddDate(0, 0, 1).Format(time.DateOnly)
-}
+func (p *parameters) on(column, day string) string { return p.r.on(column, p.bind(day)) }

@@ -132,17 +132,9 @@ type LoadField struct {
 
 // LoadFields returns the fields that a file may have, in the order of the specification, the load date first.
 func LoadFields() []LoadField {
-	return append([]LoadField{{columnLoadDate, dateField.format(), true}}, lists.Of(fields(), func(f field) LoadField {
-		return LoadField{f.name, f.kind.format(), f.name == columnDevice}
+	return append([]LoadField{{columnLoadDate, kinds[dateField].written, true}}, lists.Of(fields(), func(f field) LoadField {
+		return LoadField{f.name, kinds[f.kind].written, f.name == columnDevice}
 	})...)
-}
-
-// format returns how a value of the kind is written.
-func (k kind) format() string {
-	return [...]string{
-		textField: "text", integerField: "integer", numberField: "number", boolField: "true or false (CSV: also 1 or 0)",
-		dateField: "day, YYYY-MM-DD", timeField: "time of day, HH:mm:ss",
-	}[k]
 }
 
 // fieldNames returns the members that a file may have.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -148,119 +149,53 @@ func (l *lines) checkRow() {
 
 // readNDJSON reads one object a line.
 func readNDJSON(r *bufio.Reader) func(*lines) error {
-	var text []byte
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(nil, longestLine)
 	return func(l *lines) error {
-		for {
-			var err error
-			if text, err = readLine(r, text[:0]); err != nil && (!errors.Is(err, io.EOF) || len(text) == 0) {
-				return lineError(l, err)
-			}
+		for scanner.Scan() {
 			l.number++
-			if len(bytes.TrimSpace(text)) > 0 {
-				break
+			if len(bytes.TrimSpace(scanner.Bytes())) > 0 {
+				return l.setObject(scanner.Bytes())
 			}
 		}
-		return l.setObject(text)
-	}
-}
-
-// lineError turns an error of a decoder into a bad line; one of reading stays what it is.
-func lineError(l *lines, err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.EOF
-	}
-	if errors.Is(err, bufio.ErrTooLong) {
-		return &badLine{number: l.number + 1, detail: fmt.Sprintf("is longer than %d bytes", longestLine), last: true}
-	}
-	return fmt.Errorf("read line %d: %w", l.number+1, err)
-}
-
-// readLine reads a line of any length into the given buffer, without its end.
-func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > longestLine:
-			return nil, bufio.ErrTooLong
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
+		switch err := scanner.Err(); {
+		case err == nil:
+			return io.EOF
+		case errors.Is(err, bufio.ErrTooLong):
+			return &badLine{number: l.number + 1, detail: fmt.Sprintf("is longer than %d bytes", longestLine), last: true}
 		default:
-			return line, err
+			return fmt.Errorf("read line %d: %w", l.number+1, err)
 		}
 	}
 }
 
 // setObject reads a line of NDJSON: one object, of known members, none twice.
 func (l *lines) setObject(text []byte) error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(text))
-	notJSON := func() error {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(text, &members); err != nil || members == nil {
 		return &badLine{number: l.number, detail: "is not a JSON object"}
 	}
-	if token, err := decoder.ReadToken(); err != nil || token.Kind() != '{' {
-		return notJSON()
+	for name, value := range members {
+		l.setJSON(name, value)
 	}
-	for decoder.PeekKind() != '}' {
-		name, err := decoder.ReadToken()
-		if err != nil {
-			return notJSON()
-		}
-		field := name.String()
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return notJSON()
-		}
-		if err := l.setJSON(field, value); err != nil {
-			return notJSON()
-		}
-	}
-	if _, err := decoder.ReadToken(); err != nil {
-		return notJSON()
-	}
-	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-		return notJSON()
-	}
+	slices.SortFunc(l.faults, func(a, b errs.Violation) int { return strings.Compare(*a.Pointer, *b.Pointer) })
 	return nil
 }
 
 // setJSON takes a member: null, or the JSON type that its kind has.
-func (l *lines) setJSON(name string, value jsontext.Value) error {
+func (l *lines) setJSON(name string, value jsontext.Value) {
 	c, known := l.known[name]
 	switch is := value.Kind(); {
 	case !known || is == 'n':
 		l.set(name, nil)
-	case is != c.kind.json() && (is != 't' || c.kind != boolField):
+	case is != kinds[c.kind].json && (is != 't' || c.kind != boolField):
 		l.fault(name, "must be "+c.kind.String()+" or null")
 	case is == '"':
-		text, err := jsontext.AppendUnquote(nil, value)
-		if err != nil {
-			return err
-		}
+		text, _ := jsontext.AppendUnquote(nil, value) // it was decoded
 		l.set(name, text)
 	default:
-		l.set(name, append([]byte{}, value...)) // the decoder's buffer is used again
+		l.set(name, value)
 	}
-	return nil
-}
-
-// json returns the JSON type of a kind; false is of both booleans.
-func (k kind) json() jsontext.Kind {
-	switch k {
-	case integerField, numberField:
-		return '0'
-	case boolField:
-		return 'f'
-	default:
-		return '"'
-	}
-}
-
-// String returns the kind as messages about a file name it.
-func (k kind) String() string {
-	return [...]string{
-		textField: "a string", integerField: "an integer", numberField: "a number", boolField: "true, false",
-		dateField: "a day of the calendar, written YYYY-MM-DD,", timeField: "a time of day, written HH:mm:ss,",
-	}[k]
 }
 
 // table is a CSV file behind its header.

@@ -12,8 +12,8 @@ import (
 
 // Page maps make deep pages cheap. They are kept in memory for each state that was asked for lately: of the listing,
 // how many records each load day has; of the snapshot, the winners' ids in order. A state never changes, so a map is
-// right for as long as it is kept. All maps together have a bounded size in bytes, and the oldest go first. Callers who
-// need the same map at one moment share its making; a process that restarts makes it again.
+// right for as long as it is kept. All maps together have a bounded size in bytes, and the oldest go first. A process
+// that restarts makes them again.
 
 const (
 	mapsBytes   = 64 << 20 // that the page maps hold together at most

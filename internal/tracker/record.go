@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // kind is how a field is written on the wire, whatever the type of the column that it is read from.
@@ -19,6 +21,23 @@ const (
 	dateField                // YYYY-MM-DD
 	timeField                // HH:mm:ss
 )
+
+// kinds say of each kind which JSON a file may have for it (false of both booleans), how messages about a file name it,
+// how a value of it is written, and which type a column is best given.
+var kinds = [...]struct {
+	json               jsontext.Kind
+	said, written, sql string
+}{
+	textField:    {'"', "a string", "text", "text"},
+	integerField: {'0', "an integer", "integer", "bigint"},
+	numberField:  {'0', "a number", "number", "double precision"},
+	boolField:    {'f', "true, false", "true or false (CSV: also 1 or 0)", "boolean"},
+	dateField:    {'"', "a day of the calendar, written YYYY-MM-DD,", "day, YYYY-MM-DD", "date"},
+	timeField:    {'"', "a time of day, written HH:mm:ss,", "time of day, HH:mm:ss", "time"},
+}
+
+// String returns the kind as messages about a file name it.
+func (k kind) String() string { return kinds[k].said }
 
 // field is one field of a record. Its name is the wire's and the column's.
 type field struct {

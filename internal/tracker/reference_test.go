@@ -49,7 +49,12 @@ func newService(tb testing.TB, db *database.DB) *tracker.Service {
 
 func newServiceWith(tb testing.TB, db *database.DB, log *slog.Logger) *tracker.Service {
 	tb.Helper()
-	s, err := tracker.New(tracker.Deps{DB: db, Log: log, Now: time.Now, Serving: true})
+	return newServiceOf(tb, tracker.Deps{DB: db, Log: log, Now: time.Now, Serving: true})
+}
+
+func newServiceOf(tb testing.TB, deps tracker.Deps) *tracker.Service {
+	tb.Helper()
+	s, err := tracker.New(deps)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -59,8 +64,13 @@ func newServiceWith(tb testing.TB, db *database.DB, log *slog.Logger) *tracker.S
 
 func newFleet(tb testing.TB, db *database.DB) *fleet {
 	tb.Helper()
-	f := &fleet{tb: tb, service: newService(tb, db)}
-	f.engine = serve(f.service)
+	return newFleetOf(tb, newService(tb, db))
+}
+
+// newFleetOf makes a client of the service.
+func newFleetOf(tb testing.TB, service *tracker.Service) *fleet {
+	tb.Helper()
+	f := &fleet{tb: tb, service: service, engine: serve(service)}
 	var err error
 	if f.client, err = f.service.CreateClient(tb.Context(), "fleet", nil); err != nil {
 		tb.Fatal(err)
@@ -118,7 +128,11 @@ func (f *fleet) records(path string) []map[string]any {
 }
 
 func answer(engine http.Handler, key, path string) *httptest.ResponseRecorder {
-	request := httptest.NewRequest(http.MethodGet, path, nil)
+	return ask(context.Background(), engine, key, path)
+}
+
+func ask(ctx context.Context, engine http.Handler, key, path string) *httptest.ResponseRecorder {
+	request := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	request.Header.Set("svc-public-hub-key", key)
 	w := httptest.NewRecorder()
 	engine.ServeHTTP(w, request)

@@ -169,20 +169,12 @@ func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (prese
 // quote returns a name as an SQL identifier.
 func quote(identifier string) string { return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"` }
 
-// latest returns a column as it compares in an ORDER BY, latest first, nulls last. Of views made here it is what their
-// index says.
-func (r *relation) latest(column string) string {
-	if r.counted() && (column == columnID || column == columnLoadDate) {
-		return quote(column) + " DESC" // never null
-	}
-	return r.compared(column) + " DESC NULLS LAST"
-}
+// latest returns a column as it compares in an ORDER BY, latest first, nulls last.
+func (r *relation) latest(column string) string { return r.compared(column) + " DESC NULLS LAST" }
 
 // compared returns a column as it compares: texts byte by byte, whatever collation they have.
 func (r *relation) compared(column string) string {
 	switch {
-	case r.counted():
-		return quote(column)
 	case !r.postgres():
 		return quote(column) + " COLLATE BINARY"
 	case r.types[column].collated:
@@ -207,13 +199,13 @@ func (r *relation) tied() string {
 	return strings.Join(list, ", ")
 }
 
-// on returns the condition that a column's date is the day of the parameter, given as the engine's place for it and, on
-// SQLite, the place of the day after.
-func (r *relation) on(column, day, after string) string {
+// on returns the condition that a column's date is the day of the parameter. On SQLite it is a range, which an index
+// may serve: what follows a day in a text is less than ~.
+func (r *relation) on(column, day string) string {
 	c := quote(column)
 	switch {
 	case !r.postgres():
-		return fmt.Sprintf("(%s >= %s AND %s < %s)", c, day, c, after)
+		return fmt.Sprintf("(%s >= %s AND %s < %s || '~')", c, day, c, day)
 	case r.types[column].date():
 		return fmt.Sprintf("%s = %s::date", c, day)
 	case r.types[column].stamp():
@@ -239,8 +231,5 @@ func (r *relation) lastPing(where string) string {
 		condition = c + `::text ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}'`
 		value = "left(max(" + c + `::text COLLATE "C"), 10)`
 	}
-	if where != "" {
-		condition += " AND " + where
-	}
-	return "SELECT " + value + " FROM " + r.from + " WHERE " + condition
+	return "SELECT " + value + " FROM " + r.from + " WHERE " + condition + " AND " + where
 }

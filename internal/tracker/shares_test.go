@@ -8,11 +8,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/tracker"
 )
 
 // endless is an expression that is never there, on either engine.
@@ -61,11 +64,7 @@ func TestShares_keep_one_clients_slow_calls_from_others(t *testing.T) {
 		answers := make(chan *httptest.ResponseRecorder, 16)
 		for range cap(answers) {
 			calls.Go(func() {
-				request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/list", nil)
-				request.Header.Set("svc-public-hub-key", slow)
-				w := httptest.NewRecorder()
-				f.engine.ServeHTTP(w, request)
-				answers <- w
+				answers <- ask(ctx, f.engine, slow, "/list")
 			})
 		}
 		var refused *httptest.ResponseRecorder
@@ -89,6 +88,67 @@ func TestShares_keep_one_clients_slow_calls_from_others(t *testing.T) {
 		}
 		hangUp()
 		calls.Wait()
+	})
+}
+
+// gate is a clock at which calls stop while it is closed: a page is then begun and does not end.
+type gate struct {
+	closed  atomic.Bool
+	stopped atomic.Int64
+	opened  chan struct{}
+}
+
+func (g *gate) now() time.Time {
+	if g.closed.Load() {
+		g.stopped.Add(1)
+		<-g.opened
+	}
+	return time.Now()
+}
+
+// However many pages of the built-in store one client asks for, half of what there is for reading is left to others:
+// its calls wait for each other, and those beyond its share are refused at once.
+func TestShares_keep_one_clients_many_calls_from_others(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		g := &gate{opened: make(chan struct{})}
+		service := newServiceOf(t, tracker.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: g.now})
+		greedy, other := newFleetOf(t, service), newFleetOf(t, service)
+		for _, f := range []*fleet{greedy, other} {
+			f.load(row{Device: 1, Loaded: "2026-11-20"})
+			f.get("/list") // who has the key is remembered
+		}
+		const calls, inHand = 300, 256
+		ctx, hangUp := context.WithCancel(t.Context())
+		defer hangUp()
+		var ended sync.WaitGroup
+		answers := make(chan *httptest.ResponseRecorder, calls)
+		g.closed.Store(true)
+		for range calls {
+			ended.Go(func() { answers <- ask(ctx, greedy.engine, greedy.client.APIKey, "/list?pageSize=7") })
+		}
+		share := (int64(db.ReadersAtOnce()) + 1) / 2
+		wait.Until(t, "the client's share is being read, and those beyond it are refused", func() bool {
+			return g.stopped.Load() >= share && len(answers) >= calls-inHand
+		})
+		g.closed.Store(false)
+		for range calls - inHand {
+			if a := <-answers; a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") == "" {
+				t.Errorf("beyond the share: %d %s", a.Code, a.Body)
+			}
+		}
+		for range 50 {
+			if p := other.get("/list?pageSize=7"); p.Total != 1 {
+				t.Fatalf("another client has %+v", p)
+			}
+		}
+		hangUp()
+		wait.Until(t, "those that wait end", func() bool { return int64(len(answers)) == inHand-share })
+		close(g.opened)
+		ended.Wait()
+		if n := g.stopped.Load(); n != share {
+			t.Errorf("%d calls of one client were read at once, its share is %d", n, share)
+		}
 	})
 }
 

@@ -20,39 +20,25 @@ import (
 // store is the clients, their keys and the views made here. Records are read through database.Rows.
 type store struct{ db *database.DB }
 
-// clientRow is a client as it is stored.
+// clientRow is a client as it is stored. Times are Unix microseconds.
 type clientRow struct {
-	Number    int64 `gorm:"primaryKey"`
-	ID        string
-	Name      string
-	Views     string
-	Active    bool
-	CreatedAt int64 `gorm:"autoCreateTime:false"`
-	UpdatedAt int64 `gorm:"autoUpdateTime:false"`
-	Version   int64
+	Client
+	views            string
+	created, updated int64
 }
-
-// TableName returns gorm's name for the rows.
-func (clientRow) TableName() string { return "tracker_clients" }
 
 // clientColumns are the columns that places reads, of a table c.
 const clientColumns = `c.number, c.id, c.name, c.views, c.active, c.created_at, c.updated_at, c.version`
 
-// places returns where database.One reads clientColumns to.
+// places returns where the database reads clientColumns to.
 func (r *clientRow) places() []any {
-	return []any{&r.Number, &r.ID, &r.Name, &r.Views, &r.Active, &r.CreatedAt, &r.UpdatedAt, &r.Version}
+	return []any{&r.number, &r.ID, &r.Name, &r.views, &r.Active, &r.created, &r.updated, &r.version}
 }
 
 // client returns the client of a row.
 func (r clientRow) client() (Client, error) {
-	c := Client{
-		ID: r.ID, Name: r.Name, Views: []string{}, Active: r.Active, number: r.Number, version: r.Version,
-		CreatedAt: time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
-	}
-	if err := json.Unmarshal([]byte(r.Views), &c.Views); err != nil {
-		return Client{}, fmt.Errorf("decode views of tracker client %s: %w", r.ID, err)
-	}
-	return c, nil
+	r.CreatedAt, r.UpdatedAt = time.UnixMicro(r.created).UTC(), time.UnixMicro(r.updated).UTC()
+	return r.Client, errs.Doing("decode views of tracker client "+r.ID, json.Unmarshal([]byte(r.views), &r.Views))
 }
 
 // viewsText returns granted views as they are stored, an array also when there is none.
@@ -64,20 +50,15 @@ func viewsText(views []string) (string, error) {
 	return string(text), err
 }
 
-// list returns all clients, in the order in which they were made.
+// list returns all clients, in the order in which they were made; never nil.
 func (s *store) list(ctx context.Context) ([]Client, error) {
-	var rows []clientRow
-	if err := s.db.Reader(ctx).Order("number").Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("list tracker clients: %w", err)
-	}
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+clientColumns+` FROM tracker_clients c ORDER BY number`,
+		nil, (*clientRow).places)
 	clients := make([]Client, len(rows))
-	for i, row := range rows {
-		var err error
-		if clients[i], err = row.client(); err != nil {
-			return nil, err
-		}
+	for i := 0; i < len(rows) && err == nil; i++ {
+		clients[i], err = rows[i].client()
 	}
-	return clients, nil
+	return clients, errs.Doing("list tracker clients", err)
 }
 
 // insertClient stores a client and returns its number, by which its records name it.

@@ -11,7 +11,6 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
 const (
@@ -40,8 +39,8 @@ type Service struct {
 	clients   *lru.Cache[[32]byte, knownClient]
 	maps      *pageMaps
 	pinned    *lru.Cache[pinKey, pin]
-	buffers   sync.Pool       // of answers, as *[]byte
-	shares    *httpapi.Shares // places of reading for views that were not made here: how long one takes is not known
+	buffers   sync.Pool // of answers, as *[]byte
+	turns     turns
 	watched   watched
 }
 
@@ -63,7 +62,7 @@ func New(deps Deps) (*Service, error) {
 		deps: deps, store: &store{db: deps.DB}, encoder: newEncoder(),
 		views:     views{deps.DB, deps.DB.Rows(statementTimeout), deps.Serving},
 		relations: relations, clients: clients, maps: newPageMaps(), pinned: pinned,
-		shares: httpapi.NewShares(int64(deps.DB.OthersAtOnce()) + 1), // one stays free
+		turns: newTurns(deps.DB),
 	}, nil
 }
 

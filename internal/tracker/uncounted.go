@@ -17,10 +17,7 @@ import (
 // session that ends with it (database.Isolated), and rows are found by their place in an order of all that is shown of
 // them, never by an id.
 
-const (
-	viewRetry = 30 * time.Second // Retry-After of a view that cannot be read
-	shareWait = time.Second      // the same of a share that is used up
-)
+const viewRetry = 30 * time.Second // Retry-After of a view that cannot be read
 
 // views finds views and reads them, by the login that may run their code.
 type views struct {
@@ -42,10 +39,10 @@ type view struct {
 func (s *Service) uncounted(ctx context.Context, c Client, r *relation, key pinKey, q query,
 	present func(view, context.Context, query) (state, error),
 	page func(view, context.Context, state, query) (listing, error)) (l listing, err error) {
-	if !s.shares.Take(c.ID, 1) {
-		return listing{}, errs.NewUnavailable("As many views are read as may be at once.", shareWait, nil)
+	if !s.turns.others.Take(c.ID, 1) {
+		return listing{}, beyondShare()
 	}
-	defer s.shares.Release(c.ID, 1)
+	defer s.turns.others.Release(c.ID, 1)
 	first := q.page.number == 1
 	noted, err := s.lookBefore(ctx, c, r, key, first)
 	if err != nil {

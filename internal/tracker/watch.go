@@ -4,7 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -22,20 +22,18 @@ const (
 	watchEvery  = 5 * time.Second // at the most often, all of them
 )
 
-// watched are the views that cannot be read, as they were when they were looked at last.
-type watched struct {
-	mu     sync.Mutex
-	faults map[string]error
-}
+// watched are the views that could not be read when all were looked at last, with the reason; a look replaces them
+// whole.
+type watched = atomic.Pointer[map[string]error]
 
 // Faults names views that active clients read and that cannot be read, with the reason. It is for operators, asks
 // no client and costs the same for any number of them.
 func (s *Service) Faults() map[string]error {
-	s.watched.mu.Lock()
-	defer s.watched.mu.Unlock()
 	first := map[string]error{}
-	for _, view := range slices.Sorted(maps.Keys(s.watched.faults))[:min(len(s.watched.faults), mostFaults)] {
-		first[view] = s.watched.faults[view]
+	if faults := s.watched.Load(); faults != nil {
+		for _, view := range slices.Sorted(maps.Keys(*faults))[:min(len(*faults), mostFaults)] {
+			first[view] = (*faults)[view]
+		}
 	}
 	return first
 }
@@ -44,16 +42,36 @@ func (s *Service) Faults() map[string]error {
 func (s *Service) Watch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		next := time.After(watchEvery)
-		if views, err := s.granted(ctx); err == nil { // when the database is unavailable, /readyz says that by itself
-			s.forget(views)
-			s.inspect(ctx, views)
-		}
+		s.inspect(ctx)
 		select {
 		case <-next:
 		case <-ctx.Done():
 		}
 	}
 	return nil
+}
+
+// inspect looks at each granted view, and waits a second after each watchAtOnce. When the database is unavailable,
+// /readyz says that by itself.
+func (s *Service) inspect(ctx context.Context) {
+	views, err := s.granted(ctx)
+	if err != nil {
+		return
+	}
+	faults, n := map[string]error{}, 0
+	for view := range views {
+		if n++; n%watchAtOnce == 0 {
+			sleep.For(ctx, time.Second)
+		}
+		err := s.probe(ctx, view)
+		if ctx.Err() != nil || errs.KindOf(err) == errs.Unavailable {
+			return
+		}
+		if err != nil {
+			faults[view] = err
+		}
+	}
+	s.watched.Store(&faults)
 }
 
 // granted returns the views that active clients read.
@@ -71,21 +89,6 @@ func (s *Service) granted(ctx context.Context) (map[string]bool, error) {
 	return views, nil
 }
 
-// inspect looks at each view, and waits a second after each watchAtOnce.
-func (s *Service) inspect(ctx context.Context, views map[string]bool) {
-	n := 0
-	for view := range views {
-		if n++; n%watchAtOnce == 0 {
-			sleep.For(ctx, time.Second)
-		}
-		err := s.probe(ctx, view)
-		if ctx.Err() != nil || errs.KindOf(err) == errs.Unavailable {
-			return
-		}
-		s.watched.set(view, err)
-	}
-}
-
 // probe returns why a view cannot be read, without reading a row. Nothing that listings remember changes.
 func (s *views) probe(ctx context.Context, granted string) error {
 	r, err := s.lookUp(ctx, granted)
@@ -96,25 +99,4 @@ func (s *views) probe(ctx context.Context, granted string) error {
 		return sel(ctx, "SELECT "+r.plain+" FROM "+r.from+" LIMIT 0", func([][]byte) error { return nil })
 	})
 	return errs.Doing("the view "+granted+" cannot be read", err)
-}
-
-// forget drops what is known of views that no client is granted any more.
-func (s *Service) forget(views map[string]bool) {
-	s.watched.mu.Lock()
-	defer s.watched.mu.Unlock()
-	maps.DeleteFunc(s.watched.faults, func(view string, _ error) bool { return !views[view] })
-}
-
-// set keeps why a granted view cannot be read, and logs when that begins and ends.
-func (w *watched) set(view string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == nil {
-		delete(w.faults, view)
-		return
-	}
-	if w.faults == nil {
-		w.faults = map[string]error{}
-	}
-	w.faults[view] = err
 }

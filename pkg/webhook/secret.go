@@ -1,15 +1,12 @@
 package webhook
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 )
 
@@ -74,20 +71,5 @@ func (s Secret) String() string { return redacted }
 // Format prints *** for every verb of fmt.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// LogValue returns ***.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalJSON returns "***".
-func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
-
-// MarshalText returns ***.
+// MarshalText returns ***, for JSON and logs too.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-
-// mac returns the HMAC over id.timestamp.body.
-func (s Secret) mac(id, timestamp string, body []byte) []byte {
-	h := hmac.New(sha256.New, s.key())
-	head := bytes.Join([][]byte{[]byte(id), []byte(timestamp), nil}, []byte{'.'})
-	h.Write(head)
-	h.Write(body)
-	return h.Sum(nil)
-}

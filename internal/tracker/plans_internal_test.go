@@ -1,0 +1,46 @@
+package tracker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+)
+
+// SQLite's planner may begin a join with either side: with the wrong one a page goes through all of a client's records.
+func TestPlans_of_SQLite_read_a_page_by_its_ids(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.SQLite)
+	s := &store{db: db}
+	if err := s.ensureView(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	rows := db.Rows(time.Minute)
+	v := views{db: db, rows: rows}
+	r, err := v.lookUp(t.Context(), viewName(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, strict := range []bool{false, true} {
+		g := guard{strict: strict}
+		for statement, own := range map[string][]any{
+			r.fleetStatement(form{strict: strict}):                []any{`[1,2,3]`},
+			r.listStatement(form{strict: strict, deferred: true}): []any{"2026-11-20", 1000, 20, 300},
+		} {
+			var plan strings.Builder
+			err := rows.Select(t.Context(), "EXPLAIN QUERY PLAN "+statement, func(row [][]byte) error {
+				_, err := fmt.Fprintf(&plan, "%s\n", row[3])
+				return err
+			}, g.args(own...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(plan.String(), "SEARCH tracker_records USING INTEGER PRIMARY KEY") {
+				t.Errorf("%s:\n%s", statement, plan.String())
+			}
+		}
+	}
+}
