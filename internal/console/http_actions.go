@@ -162,7 +162,7 @@ func (s *Service) Pause(c *gin.Context) error {
 		done:     "%d receiver is paused; its deliveries are kept.",
 		doneMany: "%d receivers are paused; their deliveries are kept.",
 		do: func(ctx context.Context, id string) error {
-			return s.deps.Deliveries.Pause(ctx, id, receivers.PausedByOperator)
+			return s.deps.Receivers.Pause(ctx, id, receivers.PausedByOperator)
 		},
 	})
 }
@@ -173,7 +173,7 @@ func (s *Service) Resume(c *gin.Context) error {
 		button: "Resume", withoutAsking: true, ask: "Resume %d receiver?", askMany: "Resume %d receivers?",
 		done: "%d receiver is resumed.", doneMany: "%d receivers are resumed.",
 		do: func(ctx context.Context, id string) error {
-			return s.deps.Deliveries.Resume(ctx, id, receivers.PausedByOperator)
+			return s.deps.Receivers.Resume(ctx, id, receivers.PausedByOperator)
 		},
 	})
 }

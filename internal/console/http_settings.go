@@ -23,9 +23,9 @@ type scoreboardView struct {
 }
 
 func (s *views) scoreboard(ctx context.Context, _ query) (any, error) {
-	left, err := s.deps.Scores.Remaining(ctx)
-	asked, askedErr := s.deps.Scores.Providers()
-	settings, settingsErr := s.deps.Settings.ListSettings(ctx)
+	left, err := s.deps.Remaining(ctx)
+	asked, askedErr := s.deps.Providers()
+	settings, settingsErr := s.deps.Scores.ListSettings(ctx)
 	return scoreboardView{left, asked, settings}, errors.Join(err, askedErr, settingsErr)
 }
 
@@ -35,9 +35,9 @@ func (s *Service) Set(c *gin.Context) error {
 	logctx.Note(ctx, slog.Any("ids", []string{key}), slog.String("value", value))
 	var err error
 	if value == "" {
-		_, err = s.deps.Settings.UnsetSetting(ctx, key)
+		_, err = s.deps.Scores.UnsetSetting(ctx, key)
 	} else {
-		_, err = s.deps.Settings.SetSetting(ctx, key, value)
+		_, err = s.deps.Scores.SetSetting(ctx, key, value)
 	}
 	if err != nil {
 		return err

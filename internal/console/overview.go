@@ -58,7 +58,7 @@ func (v overviewView) Oldest() int64 { return v.Waiting.Milliseconds() }
 // overview returns what a glance should show.
 func (s *views) overview(ctx context.Context, _ query) (any, error) {
 	now := s.deps.Live.Newest()
-	states, err := s.deps.Deliveries.IllStates(ctx)
+	states, err := s.deps.Receivers.IllStates(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (s *views) receivers(ctx context.Context, q query) (any, error) {
 		}
 		return receiversView{Items: []receiver{*one}}, nil
 	}
-	states, err := s.deps.Deliveries.IllStates(ctx)
+	states, err := s.deps.Receivers.IllStates(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *views) receivers(ctx context.Context, q query) (any, error) {
 
 // receiverOf returns a supplier's receiver; nil: it has none, and never had one that was called.
 func (s *views) receiverOf(ctx context.Context, supplier string) (*receiver, error) {
-	states, err := s.deps.Deliveries.ReceiverStates(ctx, []string{supplier})
+	states, err := s.deps.Receivers.ReceiverStates(ctx, []string{supplier})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (s *views) describe(ctx context.Context, list []receiver) error {
 	for i := range list {
 		conditions[list[i].SupplierID] = &list[i].Condition
 	}
-	return s.deps.Deliveries.Count(ctx, conditions, mostWaiting)
+	return s.deps.Receivers.Count(ctx, conditions, mostWaiting)
 }
 
 // healthy goes through the suppliers for receivers that need no attention.
@@ -134,7 +134,7 @@ func (s *views) healthy(ctx context.Context, after string, ill map[string]receiv
 		for i, supplier := range suppliers {
 			ids[i] = supplier.ID
 		}
-		states, err := s.deps.Deliveries.ReceiverStates(ctx, ids)
+		states, err := s.deps.Receivers.ReceiverStates(ctx, ids)
 		if err != nil {
 			return nil, "", err
 		}

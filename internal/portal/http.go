@@ -8,6 +8,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
@@ -17,9 +20,9 @@ var pages embed.FS
 // Deps is what the package is built from.
 type Deps struct {
 	Sessions   Sessions
-	Requests   Requests
-	Deliveries Deliveries
-	Receiver   Receiver
+	Requests   *materials.Service
+	Deliveries *deliveries.SelfService            // what is sent to a supplier's own receiver
+	Receiver   *receivers.SelfService             // where a supplier takes its deliveries
 	Bearer     func(scope string) gin.HandlerFunc // authenticates by access token
 	PublicURL  string                             // PUBLIC_URL; empty: the address that a call came in at
 	Now        func() time.Time
