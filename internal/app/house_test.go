@@ -55,7 +55,7 @@ var edges = map[string][]string{
 	"internal/notify":      {"internal/database", "internal/errs", "internal/notice", "internal/sleep", "pkg/webhook"},
 	"internal/caller":      {"pkg/webhook"}, // what signs the calls of a receiver
 	"internal/cursor":      {},
-	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
+	"internal/config":      {"deployments", "pkg/webhook"}, // the table of variables; checks of secrets
 	"internal/apikey":      {"internal/errs"},
 	"internal/errs":        {},
 	"internal/logctx":      {},

@@ -1,5 +1,5 @@
-// Package config turns the environment into one struct. Its tags and docs make `--help` and configuration.md's table,
-// so that they cannot drift from the code. Features receive the values they need, never the struct.
+// Package config turns the environment into one struct. The table of deployments/configuration.md says what each variable
+// is, to `--help` too; a test holds it to the struct. Features receive the values they need, never the struct.
 package config
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Config is every variable of both binaries. Its texts for people are in docs.go.
+// Config is every variable of both binaries.
 type Config struct {
 	HTTPAddr       string        `env:"HTTP_ADDR" envDefault:":8080"`
 	HTTPIdle       time.Duration `env:"HTTP_IDLE_TIMEOUT" envDefault:"620s"`
@@ -158,11 +158,12 @@ var clusters = regexp.MustCompile(`_PORT$|_SERVICE_HOST$|_PORT_`)
 
 // Misspelled returns a warning for each name that is no variable's and differs from one by a letter or two.
 func Misspelled(environ map[string]string) (warnings []error) {
+	variables := Variables()
 	for _, name := range slices.Sorted(maps.Keys(environ)) {
-		if _, known := docs[name]; known || clusters.MatchString(name) {
+		if slices.Contains(variables, name) || clusters.MatchString(name) {
 			continue
 		}
-		for _, meant := range slices.Sorted(maps.Keys(docs)) {
+		for _, meant := range variables {
 			if near(name, meant, 2) {
 				warnings = append(warnings, fmt.Errorf("%s is set and means nothing: is it %s?", name, meant))
 				break
