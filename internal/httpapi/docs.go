@@ -118,7 +118,7 @@ func renderDocs(p docsPage, version string) ([]byte, error) {
 		return nil, err
 	}
 	var body, page bytes.Buffer
-	if err := layout.ExecuteTemplate(&body, file+".html", map[string]any{"Errors": docsErrors}); err != nil {
+	if err := layout.ExecuteTemplate(&body, file+".html", nil); err != nil {
 		return nil, err
 	}
 	err = layout.ExecuteTemplate(&page, "layout.html", map[string]any{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -56,4 +57,10 @@ func RetryAfter(c *gin.Context, err error) {
 	}
 	seconds := (e.RetryAfter + time.Second - 1) / time.Second
 	c.Header("Retry-After", strconv.FormatInt(int64(seconds), 10))
+}
+
+// problemType points at the section of docs/errors.html that explains the status: a relative reference with its full
+// path (RFC 9457, 3.1.1), as the service does not know by which name it is reached.
+func problemType(status int) string {
+	return "/docs/errors#" + strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "-")
 }
