@@ -2,7 +2,6 @@ package portal
 
 import (
 	"embed"
-	"encoding/json"
 	"io/fs"
 	"time"
 
@@ -41,7 +40,8 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	site, err := web.New(web.Config{
-		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Functions: functions(), Now: deps.Now,
+		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Now: deps.Now,
+		Functions: map[string]any{"phrase": phraseOf},
 		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"},
 			{Text: "Deliveries", Path: "/deliveries"}, {Text: "Receiver", Path: "/receiver"}},
 	})
@@ -49,12 +49,4 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	return &Service{deps: deps, site: site}, nil
-}
-
-// functions returns what the pages call in addition to those of package web.
-func functions() map[string]any {
-	return map[string]any{
-		"raw":    func(m json.RawMessage) []byte { return m },
-		"phrase": phraseOf,
-	}
 }

@@ -112,7 +112,7 @@ func (l *locale) money(cents int64, currency string) string {
 }
 
 // pretty indents JSON; large numbers stay as they are written.
-func pretty(text []byte) string {
+func pretty(text json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Indent(&b, text, "", "  "); err != nil {
 		return string(text)

@@ -10,7 +10,7 @@ import (
 
 // Text returns one of the site's texts in the reader's language.
 func (s *Site) Text(c *gin.Context, text string, arguments ...any) string {
-	return s.Translate(s.Language(c.Request), text, arguments...)
+	return s.locale(c.Request).translate(text, arguments...)
 }
 
 // State returns a state in the reader's language.
@@ -18,7 +18,7 @@ func (s *Site) State(c *gin.Context, state string) string { return s.Text(c, sta
 
 // Count returns a text that depends on a number.
 func (s *Site) Count(c *gin.Context, one, many string, n int64) string {
-	return s.locale(s.Language(c.Request)).plural(one, many, n)
+	return s.locale(c.Request).plural(one, many, n)
 }
 
 // Explain returns an error for the reader: known says it of one that callers may see, and internal is said of any
