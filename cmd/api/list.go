@@ -3,24 +3,19 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-
-	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
-const (
-	columnGap   = 2
-	leastColumn = 8   // of a column that is cut
-	listPart    = 500 // rows of a table that are aligned to each other
-)
+// listPart is how many rows of a table are aligned to each other.
+const listPart = 500
 
 // columns are those of a table. Each is the name of a JSON member, or of several of which the first that says something
 // counts (a|b), and its title behind a colon.
@@ -53,7 +48,7 @@ func writeTable(w io.Writer, rows json.RawMessage, columns columns, indent strin
 	if err := json.Unmarshal(rows, &each); err != nil {
 		return err
 	}
-	l := list{out: w, columns: columns, indent: indent}
+	l := list{out: w, columns: columns, indent: indent, lines: aligned(w)}
 	for _, row := range each {
 		if err := l.add(row); err != nil {
 			return err
@@ -68,25 +63,25 @@ type list struct {
 	json    bool
 	columns columns
 	indent  string
-	lines   [][]string // not printed yet
+	lines   *tabwriter.Writer // of the table
 	rows    int
 }
 
-func newList(cmd *cobra.Command, columns columns) *list {
-	return &list{out: cmd.OutOrStdout(), json: asJSON(cmd), columns: columns}
+// stream prints the rows that each hands on.
+func stream(cmd *cobra.Command, columns columns, each func(add func(row any) error) error) (any, error) {
+	l := list{out: cmd.OutOrStdout(), json: asJSON(cmd), columns: columns, lines: aligned(cmd.OutOrStdout())}
+	err := each(l.add)
+	return (*list)(nil), errors.Join(err, l.end(err))
 }
 
 // aligned returns a writer of lines whose cells a tab ends.
 func aligned(out io.Writer) *tabwriter.Writer {
-	return tabwriter.NewWriter(out, 0, 0, columnGap, ' ', 0)
+	return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 }
 
 func (l *list) add(row any) error {
 	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("  ", "  ")
-	if err := encoder.Encode(row); err != nil {
+	if err := encoder(&text, "  ").Encode(row); err != nil {
 		return err
 	}
 	l.rows++
@@ -103,12 +98,13 @@ func (l *list) add(row any) error {
 		return err
 	}
 	if l.rows == 1 {
-		l.lines = append(l.lines, l.columns.titles())
+		fmt.Fprintln(l.lines, l.indent+strings.Join(l.columns.titles(), "\t"))
 	}
-	if l.lines = append(l.lines, l.columns.cells(fields)); len(l.lines) < listPart {
+	fmt.Fprintln(l.lines, l.indent+strings.Join(l.columns.cells(fields), "\t"))
+	if l.rows%listPart != 0 {
 		return nil
 	}
-	return l.flush()
+	return l.lines.Flush()
 }
 
 // end prints what is left; after a failure it leaves an array without its end, so that it is not taken for whole.
@@ -122,55 +118,9 @@ func (l *list) end(failed error) (err error) {
 	case l.rows == 0:
 		_, err = io.WriteString(l.out, l.indent+"none\n")
 	default:
-		err = l.flush()
+		err = l.lines.Flush()
 	}
 	return err
-}
-
-// flush prints the lines. On a terminal they keep within its width.
-func (l *list) flush() error {
-	if width := terminal.Width(l.out); width > 0 {
-		l.columns.fit(l.lines, width-len(l.indent))
-	}
-	out := aligned(l.out)
-	for _, line := range l.lines {
-		fmt.Fprintln(out, l.indent+strings.Join(line, "\t"))
-	}
-	l.lines = l.lines[:0]
-	return out.Flush()
-}
-
-// fit cuts the cells of the widest columns that are no ids.
-func (c columns) fit(lines [][]string, most int) {
-	widths, total := make([]int, len(c.names)), columnGap*(len(c.names)-1)
-	for i := range widths {
-		for _, line := range lines {
-			widths[i] = max(widths[i], utf8.RuneCountInString(line[i]))
-		}
-		total += widths[i]
-	}
-	for ; total > most; total-- {
-		at := -1
-		for i, column := range c.names {
-			member, _, _ := strings.Cut(column, ":")
-			id := member == "id" || strings.HasSuffix(member, "_id") || member == "destination"
-			cut := !id && widths[i] > leastColumn
-			if cut && (at < 0 || widths[i] > widths[at]) {
-				at = i
-			}
-		}
-		if at < 0 {
-			break
-		}
-		widths[at]--
-	}
-	for _, line := range lines {
-		for i, cell := range line {
-			if letters := []rune(cell); len(letters) > widths[i] {
-				line[i] = string(letters[:widths[i]-1]) + "…"
-			}
-		}
-	}
 }
 
 func (c columns) titles() []string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
@@ -53,11 +54,15 @@ func idOf(ctx context.Context, names map[string]string, kind, note, named string
 		if strings.EqualFold(name, named) {
 			found = append(found, id)
 		}
-		near = append(near, id, name)
+		for _, text := range []string{id, name} {
+			if config.Near(strings.ToLower(named), strings.ToLower(text)) {
+				near = append(near, text)
+			}
+		}
 	}
 	switch len(found) {
 	case 0:
-		return "", errs.New(errs.NotFound, "There is no "+kind+" "+named+didYouMean(named, near...))
+		return "", errs.New(errs.NotFound, "There is no "+kind+" "+named+didYouMean(near))
 	case 1:
 		logctx.Note(ctx, slog.String(note, found[0]))
 		return found[0], nil

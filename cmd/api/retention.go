@@ -35,9 +35,7 @@ func retentionCommand() *cobra.Command {
 		if old.Before.After(a.Now()) { // one to come would take what is made meanwhile
 			return nil, usage{errNotOver}
 		}
-		p := newProgress(cmd)
-		defer p.end()
-		pruned, err := a.Requests.Prune(ctx, old, func(so operator.Pruned) { p.show("requests deleted", so.Requests) })
+		pruned, err := a.Requests.Prune(ctx, old)
 		if err != nil && pruned.Requests > 0 {
 			err = fmt.Errorf("%w (%d requests are deleted)", err, pruned.Requests)
 		}

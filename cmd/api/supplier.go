@@ -105,7 +105,7 @@ func supplierUpdate() *cobra.Command {
 	cmd := &cobra.Command{Use: "update ID", Short: "change the given values of a supplier",
 		Args: cobra.ExactArgs(1), Example: `  api supplier update Acme --webhook-url https://hooks.acme.example
   api supplier update Acme --scopes material-requests,products,webhooks,orders:read`}
-	update := onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+	update := onNamed(supplierOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 		return a.Suppliers.UpdateSupplier(ctx, id, f.patch(cmd.Flags()))
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -161,7 +161,7 @@ func rotation(use, short string, rotate func(context.Context, *supplierauth.Serv
 	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		Example: "  api supplier " + use + " Acme --overlap 48h"}
 	overlap := cmd.Flags().Duration("overlap", defaultOverlap, "how long the old one keeps working")
-	cmd.RunE = onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+	cmd.RunE = onNamed(supplierOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 		return rotate(ctx, a.Suppliers, id, *overlap)
 	})
 	return cmd
@@ -171,7 +171,7 @@ func supplierSwitch(use, short, status string, do func(ctx context.Context, a *a
 ) *cobra.Command {
 	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		Example: "  api supplier " + use + " Acme",
-		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+		RunE: onNamed(supplierOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 			if err := do(ctx, a, id); err != nil {
 				return nil, err
 			}
@@ -182,7 +182,7 @@ func supplierSwitch(use, short, status string, do func(ctx context.Context, a *a
 func supplierRevokeSessions() *cobra.Command {
 	return &cobra.Command{Use: "revoke-sessions ID", Short: "end all sessions of a supplier, portal included",
 		Args: cobra.ExactArgs(1), Example: "  api supplier revoke-sessions Acme",
-		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+		RunE: onNamed(supplierOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 			ended, err := a.Suppliers.RevokeSessions(ctx, id)
 			return map[string]any{"id": id, "sessions_ended": ended}, err
 		})}
@@ -191,7 +191,7 @@ func supplierRevokeSessions() *cobra.Command {
 func supplierPortalLink() *cobra.Command {
 	return &cobra.Command{Use: "portal-link ID", Short: "print a portal link that works once, for 5 minutes",
 		Args: cobra.ExactArgs(1), Example: "  api supplier portal-link Acme",
-		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
+		RunE: onNamed(supplierOf, func(ctx context.Context, a *app.App, id string) (any, error) {
 			return a.PortalLink(ctx, id)
 		})}
 }

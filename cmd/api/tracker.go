@@ -108,9 +108,7 @@ func trackerLoad() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		p := newProgress(cmd)
-		defer p.end()
-		loaded, err := a.Trackers.Load(ctx, id, file, replace, func(lines int64) { p.show("lines", lines) })
+		loaded, err := a.Trackers.Load(ctx, id, file, replace, nil)
 		for _, warning := range loaded.Warnings {
 			cmd.PrintErrln("warning: " + warning)
 		}

@@ -12,9 +12,7 @@ func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "verify", Short: "check every request and delivery for inconsistencies",
 		Args: cobra.NoArgs}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		p := newProgress(cmd)
-		defer p.end()
-		return a.Verify(ctx, p.show)
+		return a.Verify(ctx)
 	})
 	return cmd
 }

@@ -33,7 +33,7 @@ var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
 		"internal/estimates", "internal/figures", "internal/materials", "internal/materials/operator",
 		"internal/scoreboard/sample", "internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/logctx",
-		"internal/terminal", "pkg/webhook"},
+		"internal/sleep", "internal/terminal", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config", "internal/errs", "internal/terminal"},
 
 	"internal/app": {
@@ -188,7 +188,7 @@ var ownClocks = []string{
 	"internal/console/http_matching.go", "internal/tracker/relation.go",
 	"internal/tracker/state.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
-	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go",
+	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/scoreboard.go",
 	"cmd/api/tour.go", "cmd/api/tracker.go",
 }
 

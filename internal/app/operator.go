@@ -99,14 +99,13 @@ type Verification struct {
 	Faults     []string                    `json:"faults"` // at most a thousand of each kind; never nil
 }
 
-// Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is called
-// with how much was checked so far.
-func (a *App) Verify(ctx context.Context, done func(what string, n int64)) (Verification, error) {
-	requests, err := a.Requests.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
+// Verify goes through everything that was ever accepted. It changes nothing and may run at any time.
+func (a *App) Verify(ctx context.Context) (Verification, error) {
+	requests, err := a.Requests.Verify(ctx, a.Deliveries.Underway)
 	if err != nil {
 		return Verification{}, err
 	}
-	deliveries, err := a.Deliveries.Verify(ctx, func(n int64) { done("deliveries and events", n) })
+	deliveries, err := a.Deliveries.Verify(ctx)
 	if err != nil {
 		return Verification{}, err
 	}
