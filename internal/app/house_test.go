@@ -48,7 +48,7 @@ var edges = map[string][]string{
 		"internal/terminal", "deployments", // the rights of each role
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
-		"internal/logctx", "internal/materials", "internal/materials/operator", "internal/scoreboard",
+		"internal/lists", "internal/logctx", "internal/materials", "internal/materials/operator", "internal/scoreboard",
 		"internal/supplierauth", "internal/tracker", "internal/web", "internal/deliveries", "internal/receivers"},
 	"internal/figures":     {"internal/database", "internal/errs"},
 	"internal/notice":      {},

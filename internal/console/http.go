@@ -1,10 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -12,12 +14,20 @@ import (
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
-// View is a page and what it shows.
+// View is a page, at a path below Base, and what it shows.
 type View struct {
-	API     string // its path as JSON, below /console/api
-	page    string
-	current string
-	read    func(ctx context.Context, q query) (any, error)
+	Path string
+	page string
+	read func(ctx context.Context, q query) (any, error)
+}
+
+// API returns the path of the same as JSON, below /console/api.
+func (v View) API() string { return cmp.Or(v.Path, "/overview") }
+
+// current returns the path of the entry in the navigation.
+func (v View) current() string {
+	part, _, _ := strings.Cut(strings.TrimPrefix(v.Path, "/"), "/")
+	return strings.TrimSuffix("/"+part, "/")
 }
 
 // query is what an address asks for.
@@ -27,25 +37,15 @@ type query struct {
 	path   string
 }
 
-// Views returns the pages by their path below Base.
-func (s *Service) Views() map[string]View {
+// Views returns the pages.
+func (s *Service) Views() []View {
 	v := &views{s.deps}
-	view := func(name string, read func(context.Context, query) (any, error)) View {
-		return View{API: "/" + name, page: name, current: "/" + name, read: read}
-	}
-	return map[string]View{
-		"":                        {API: "/overview", page: "overview", current: "", read: v.overview},
-		"/requests":               view("requests", v.requests),
-		"/requests/:supplier/:id": {API: "/requests/:supplier/:id", page: "request", current: "/requests", read: v.request},
-		"/deliveries":             view("deliveries", v.deliveries),
-		"/deliveries/:id":         {API: "/deliveries/:id", page: "delivery", current: "/deliveries", read: v.delivery},
-		"/receivers":              view("receivers", v.receivers),
-		"/suppliers":              view("suppliers", v.suppliers),
-		"/suppliers/:id":          {API: "/suppliers/:id", page: "supplier", current: "/suppliers", read: v.supplier},
-		"/rates":                  view("rates", v.rates),
-		"/scoreboard":             view("scoreboard", v.scoreboard),
-		"/trackers":               view("trackers", v.trackers),
-		"/search":                 view("search", v.search),
+	return []View{
+		{"", "overview", v.overview}, {"/requests", "requests", v.requests}, {"/requests/:supplier/:id", "request", v.request},
+		{"/deliveries", "deliveries", v.deliveries}, {"/deliveries/:id", "delivery", v.delivery},
+		{"/receivers", "receivers", v.receivers}, {"/suppliers", "suppliers", v.suppliers},
+		{"/suppliers/:id", "supplier", v.supplier}, {"/rates", "rates", v.rates}, {"/scoreboard", "scoreboard", v.scoreboard},
+		{"/trackers", "trackers", v.trackers}, {"/search", "search", v.search},
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *Service) Page(v View) gin.HandlerFunc {
 			c.Redirect(http.StatusSeeOther, Base+found.Only)
 			return nil
 		}
-		return s.site.Render(c, http.StatusOK, v.page, s.frame(c, v.current, data))
+		return s.site.Render(c, http.StatusOK, v.page, s.frame(c, v.current(), data))
 	}, s.fail)
 }
 

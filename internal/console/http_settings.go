@@ -39,11 +39,7 @@ func (s *Service) Set(c *gin.Context) error {
 	} else {
 		_, err = s.deps.Scores.SetSetting(ctx, key, value)
 	}
-	if err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Saved. It takes effect on every replica within 5 seconds."))
-	return nil
+	return s.done(c, err, "Saved. It takes effect on every replica within 5 seconds.")
 }
 
 type ratesView struct {
@@ -94,11 +90,7 @@ func (s *Service) SetRate(c *gin.Context) error {
 		return errs.InvalidInput("The service is not valid.", wrong...)
 	}
 	logctx.Note(c.Request.Context(), slog.Any("ids", []string{rate.Name}), slog.Any("rate", rate))
-	if err := s.deps.Rates.Set(c.Request.Context(), rate); err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Saved. Estimates that were sent stay as they are."))
-	return nil
+	return s.done(c, s.deps.Rates.Set(c.Request.Context(), rate), "Saved. Estimates that were sent stay as they are.")
 }
 
 // RemoveRate handles POST /console/rates/remove.

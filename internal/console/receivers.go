@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 const (
@@ -103,10 +105,7 @@ func receiverIn(supplierID string, state receivers.ReceiverState) receiver {
 
 // describe adds what the suppliers say of their receivers, and what waits for them.
 func (s *views) describe(ctx context.Context, list []receiver) error {
-	ids := make([]string, len(list))
-	for i, r := range list {
-		ids[i] = r.SupplierID
-	}
+	ids := lists.Of(list, func(r receiver) string { return r.SupplierID })
 	suppliers, err := s.deps.Suppliers.SuppliersOf(ctx, ids)
 	for _, supplier := range suppliers {
 		i := slices.Index(ids, supplier.ID)
@@ -130,10 +129,7 @@ func (s *views) healthy(ctx context.Context, after string, ill map[string]receiv
 		if err != nil {
 			return nil, "", err
 		}
-		ids := make([]string, len(suppliers))
-		for i, supplier := range suppliers {
-			ids[i] = supplier.ID
-		}
+		ids := lists.Of(suppliers, func(s supplierauth.Supplier) string { return s.ID })
 		states, err := s.deps.Receivers.ReceiverStates(ctx, ids)
 		if err != nil {
 			return nil, "", err
