@@ -34,17 +34,20 @@ func rateSet() *cobra.Command {
     --cubage 167 --max-side 120 --max-weight 30 --transit-days 1 --from 2027-01-01`}
 	f := cmd.Flags()
 	rateFlags(f, &s)
-	set := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+	cmd.PreRunE = somethingGiven
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		s.Name = args[0]
 		return setRate(ctx, a.Rates, s, f)
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if f.NFlag() == 0 {
-			return errors.New("nothing to change: give at least one of the flags")
-		}
-		return set(cmd, args)
-	}
 	return cmd
+}
+
+// somethingGiven refuses a call without any flag.
+func somethingGiven(cmd *cobra.Command, _ []string) error {
+	if cmd.Flags().NFlag() == 0 {
+		return errors.New("nothing to change: give at least one of the flags")
+	}
+	return nil
 }
 
 // setRate fills in what was not given from the service as it is on that day.

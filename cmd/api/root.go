@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -110,16 +112,38 @@ func operate(
 	return operateOn(app.Open, quiet, fn)
 }
 
-// onNamed is operate for a command whose first argument is a supplier or a client, by its id or its name.
-func onNamed(idOf func(ctx context.Context, a *app.App, named string) (string, error),
-	fn func(ctx context.Context, a *app.App, id string) (any, error)) func(*cobra.Command, []string) error {
-	return operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		id, err := idOf(ctx, a, args[0])
-		if err != nil {
-			return nil, err
-		}
-		return fn(ctx, a, id)
+// subject is whom commands are about: the first argument names one, by its id or its name.
+type subject struct {
+	idOf    func(ctx context.Context, a *app.App, named string) (string, error)
+	example string // of a command about it, where COMMAND stands for the command
+}
+
+// command makes a command about one of them.
+func (s subject) command(name, short string, fn func(ctx context.Context, a *app.App, id string) (any, error),
+) *cobra.Command {
+	return &cobra.Command{Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Example: "  " + strings.ReplaceAll(s.example, "COMMAND", name),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			id, err := s.idOf(ctx, a, args[0])
+			if err != nil {
+				return nil, err
+			}
+			return fn(ctx, a, id)
+		})}
+}
+
+// rotation makes a command that makes a new key or secret of one of them.
+func (s subject) rotation(name, short string,
+	rotate func(ctx context.Context, a *app.App, id string, overlap time.Duration) (credentials, error)) *cobra.Command {
+	var overlap time.Duration
+	cmd := s.command(name, short, func(ctx context.Context, a *app.App, id string) (any, error) {
+		made, err := rotate(ctx, a, id, overlap)
+		made.ID = id
+		return made, err
 	})
+	cmd.Example += " --overlap 48h"
+	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the old one keeps working")
+	return cmd
 }
 
 // operateOn is operate with another opening and log.
