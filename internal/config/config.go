@@ -120,7 +120,7 @@ type Rule struct {
 // Load reads name-to-value pairs and returns every fault at once, one for each variable; no fault shows a value.
 // It opens nothing but the files that variables name.
 func Load(environ map[string]string, role Role, rules ...Rule) (*Config, error) {
-	var f faults
+	f := faults{named: map[string]bool{}}
 	cfg, err := env.ParseAsWithOptions[Config](env.Options{Environment: environ})
 	if err != nil {
 		f.parse(err)

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -40,11 +39,6 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 	given := environ["OTEL_EXPORTER_OTLP_ENDPOINT"] != "" || environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] != ""
 	if !given || environ["OTEL_SDK_DISABLED"] == "true" || environ["OTEL_TRACES_EXPORTER"] == "none" {
 		return &Tracing{}, nil
-	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
-		if p := environ[name]; p != "" && p != "http/protobuf" {
-			return nil, errors.New(name + ": only http/protobuf is spoken")
-		}
 	}
 	exporter, err := otlptracehttp.New(ctx) // it reads the variables itself
 	if err != nil {
