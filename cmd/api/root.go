@@ -115,7 +115,7 @@ func operate(
 // subject is whom commands are about: the first argument names one, by its id or its name.
 type subject struct {
 	idOf    func(ctx context.Context, a *app.App, named string) (string, error)
-	example string // of a command about it, where COMMAND stands for the command
+	example string // of a command about it: COMMAND is its name
 }
 
 // command makes a command about one of them.

@@ -44,7 +44,8 @@ func (o overview) writeText(w io.Writer) (err error) {
 }
 
 func topCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "top", Short: "show the console's overview in the terminal, until Ctrl-C", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "top", Args: cobra.NoArgs,
+		Short: "show the console's overview in the terminal, until Ctrl-C",
 		Long: `Shows the console's overview: what all processes did in the last minute and what they counted. Without a
 terminal it is printed once.`,
 		Example: "  api top\n  api top -o json"}

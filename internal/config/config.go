@@ -1,10 +1,11 @@
-// Package config turns the environment into one struct. The table of deployments/configuration.md says what each variable
-// is, to `--help` too; a test holds it to the struct. Features receive the values they need, never the struct.
+// Package config turns the environment into one struct. The table of deployments/configuration.md says what each
+// variable is, to `--help` too; a test holds it to the struct. Features receive the values they need, never the struct.
 package config
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"path/filepath"
@@ -211,3 +212,25 @@ func parseSchedule(text string) ([]time.Duration, error) {
 	}
 	return waits, nil
 }
+
+// Secret is a value that prints as *** everywhere; string(s) is the only way to its text.
+type Secret string
+
+const hidden = "***"
+
+// String hides the value.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString hides the value from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue hides the value from logs.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText hides the value from JSON and every other text form.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
