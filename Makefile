@@ -35,7 +35,7 @@ UNWATCHED = -gcflags=all=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=fal
 # The race detector needs cgo and a C compiler; without them the tests still run.
 RACE = $$(if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null; then echo -race $(UNWATCHED); else echo 'no cgo or no C compiler: running without the race detector' >&2; fi)
 
-.PHONY: help run demo build release test test-platforms test-versions test-deployments test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check readme schema migrate-new release-schema check-clients fuzz-api clean
+.PHONY: help run demo build release test test-platforms test-versions test-deployments test-citus race chaos sweep fuzz lint-openapi bench bench-neighbours bench-receivers bench-size bench-tracker bench-turns check schema migrate-new release-schema check-clients fuzz-api clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -180,9 +180,6 @@ lint-openapi: ## lint the OpenAPI document by two linters (needs npm)
 		npx --yes $(REDOCLY) lint --extends=recommended-strict internal/httpapi/openapi.yaml && \
 		npx --yes $(SPECTRAL) lint --fail-severity=hint -r deployments/lint/spectral.yaml internal/httpapi/openapi.yaml; \
 	fi
-
-readme: ## write the table of variables in deployments/configuration.md from internal/config
-	$(GO) test ./deployments -run '^TestConfiguration' -count=1 -update
 
 # A migrated database is never out of date, and the written schema has the reasons: `make check` compares their names.
 schema: ## print the schema of a migrated database: PostgreSQL's by pg_dump, SQLite's as it keeps it

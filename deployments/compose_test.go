@@ -50,7 +50,7 @@ func TestCompose_passes_every_variable_that_there_is_and_no_other(t *testing.T) 
 	services := compose(t).Services
 	passed := maps.Clone(services["api-1"].Environment)
 	maps.Copy(passed, services["worker"].Environment)
-	for _, name := range variables() {
+	for _, name := range config.Variables() {
 		if _, ok := passed[name]; !ok && !slices.Contains(ofTheImage, name) {
 			t.Errorf("compose.yaml does not pass %s: write `%s: ${%s:-}` for api, worker or both, and a line in .env.example",
 				name, name, name)
@@ -58,7 +58,7 @@ func TestCompose_passes_every_variable_that_there_is_and_no_other(t *testing.T) 
 	}
 	for _, service := range []string{"api-1", "api-2", "worker", "migrate", "command"} {
 		for name := range services[service].Environment {
-			if !slices.Contains(variables(), name) && !slices.Contains(ofGo, name) {
+			if !slices.Contains(config.Variables(), name) && !slices.Contains(ofGo, name) {
 				t.Errorf("compose.yaml: %s gets %s, which no binary reads", service, name)
 			}
 		}

@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -21,8 +19,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 )
 
-var update = flag.Bool("update", false, "write configuration.md's table of variables")
-
 func TestYAML_parses(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"lint/golangci.yml"} {
@@ -31,40 +27,6 @@ func TestYAML_parses(t *testing.T) {
 			t.Errorf("%s: %v, %d keys", file, err, len(document))
 		}
 	}
-}
-
-// The table is between two comments in configuration.md; `make readme` writes it.
-func TestConfiguration_has_the_table_of_variables(t *testing.T) {
-	t.Parallel()
-	const begin, end = "<!-- variables: written by make readme -->\n", "<!-- end of variables -->"
-	content := read(t, "configuration.md")
-	before, rest, found := bytes.Cut(content, []byte(begin))
-	_, after, closed := bytes.Cut(rest, []byte(end))
-	if !found || !closed {
-		t.Fatalf("configuration.md must have the lines %q and %q", strings.TrimSpace(begin), end)
-	}
-	table := bytes.NewBufferString("| variable | default | meaning |\n| --- | --- | --- |\n")
-	for _, v := range config.Variables() {
-		fmt.Fprintf(table, "| `%s` | %s | %s |\n", v.Name, v.Default, v.Doc)
-	}
-	want := slices.Concat(before, []byte(begin), table.Bytes(), []byte(end), after)
-	if bytes.Equal(content, want) {
-		return
-	}
-	if !*update {
-		t.Fatal("configuration.md's table of variables is not internal/config's: run `make readme`")
-	}
-	if err := os.WriteFile("configuration.md", want, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func variables() []string {
-	var names []string
-	for _, v := range config.Variables() {
-		names = append(names, v.Name)
-	}
-	return names
 }
 
 func read(t *testing.T, file string) []byte {
@@ -231,7 +193,7 @@ func TestDocuments_name_make_targets_and_variables_that_there_are(t *testing.T) 
 		}
 		for _, found := range variable.FindAllStringSubmatch(text, -1) {
 			name := found[1] + found[2]
-			known := slices.Contains(variables(), name) || slices.Contains(ofGo, name) ||
+			known := slices.Contains(config.Variables(), name) || slices.Contains(ofGo, name) ||
 				regexp.MustCompile(`\b`+name+`\b`).MatchString(makefile+scripts)
 			if variableCount++; !known && !slices.Contains(ofTheReader, name) {
 				t.Errorf("%s: no part reads %s", file, name)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/config"
 )
 
 // units are the unit files with the binary that each starts.
@@ -32,7 +33,7 @@ func TestUnits_set_only_variables_that_exist_and_come_back_after_a_crash(t *test
 	for name, binary := range units {
 		settings := unit(t, name)
 		for _, assignment := range strings.Fields(strings.Join(settings["Environment"], " ")) {
-			if variable, _, _ := strings.Cut(assignment, "="); !slices.Contains(variables(), variable) {
+			if variable, _, _ := strings.Cut(assignment, "="); !slices.Contains(config.Variables(), variable) {
 				t.Errorf("%s sets %s, which no binary reads", name, variable)
 			}
 		}

@@ -40,9 +40,9 @@ func deliveryList() *cobra.Command {
 			columns = aged(a.Now(), "id", "request_id:REQUEST", "attempt_count:TRIES", "last_status|last_error:LAST",
 				"next_attempt_at:NEXT", "created_at:AGE", "destination:TO")
 		}
-		out := newList(cmd, columns)
-		err = a.EachDelivery(ctx, filter, id, int(*limit), func(d deliveries.Delivery) error { return out.add(d) })
-		return out, errors.Join(err, out.end(err))
+		return stream(cmd, columns, func(add func(any) error) error {
+			return a.EachDelivery(ctx, filter, id, int(*limit), func(d deliveries.Delivery) error { return add(d) })
+		})
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		from, err := parseSince(*since)
@@ -133,19 +133,15 @@ type redelivered struct {
 // redeliverAll prints how many it would be, and asks.
 func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter deliveries.Filter, yes bool) (
 	any, error) {
-	p := newProgress(cmd)
-	defer p.end()
 	n := int64(0)
 	asked, of := filter.Status, filter.Status.Recovered()
 	var err error
 	for _, filter.Status = range of {
 		err = errors.Join(err, a.Deliveries.Each(ctx, filter, 0, func(deliveries.Delivery) error {
 			n++
-			p.show("deliveries found", n)
 			return nil
 		}))
 	}
-	p.end()
 	if err != nil || n == 0 {
 		return redelivered{}, err
 	}
@@ -154,7 +150,7 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter de
 	}
 	n = 0
 	for _, filter.Status = range of {
-		some, err := a.Deliveries.RedeliverAll(ctx, filter, func(some int64) { p.show("redelivered", n+some) })
+		some, err := a.Deliveries.RedeliverAll(ctx, filter)
 		if n += some; err != nil && n > 0 {
 			err = fmt.Errorf("%w (%d are redelivered)", err, n)
 		}

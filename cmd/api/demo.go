@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,9 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-const (
-	demoName = "demo"
-)
+const demoName = "demo"
 
 // demo is the demo supplier with its credentials, and where it calls.
 type demo struct{ supplier, key, secret, url string }
@@ -67,17 +62,8 @@ func sampleScores(ctx context.Context, cfg *config.Config) error {
 
 // demoSupplier returns the one that the file names as long as it works, else one of that name with new credentials,
 // else a new one. Without a file its credentials are new each time, and the former ones work for another day.
-func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, address string) (demo, error) {
-	kept, err := readDemo(file)
-	if err != nil {
-		return demo{}, err
-	}
-	works, err := kept.works(ctx, suppliers, address)
-	if err != nil || works && kept.url == address {
-		return kept, err
-	}
-	d := kept
-	if !works {
+func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, address string) (d demo, err error) {
+	if d = readDemo(file); !d.works(ctx, suppliers) {
 		if d, err = renewDemo(ctx, suppliers); err != nil {
 			return d, err
 		}
@@ -85,32 +71,17 @@ func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, ad
 	if d.url = address; file == "" {
 		return d, nil
 	}
-	return d, writeDemo(file, d)
+	text := fmt.Sprintf(demoVariables, d.supplier, d.key, d.secret, d.url)
+	return d, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// works reports whether the supplier still has this key and this secret.
-func (d demo) works(ctx context.Context, suppliers *supplierauth.Service, address string) (bool, error) {
-	secret, err := webhook.ParseSecret(d.secret)
-	if err != nil || d.supplier == "" {
-		return false, nil
-	}
-	receivers, err := suppliers.Receivers(ctx, []string{d.supplier})
-	if err != nil {
-		return false, err
-	}
-	if r := receivers[d.supplier]; !r.Active || !slices.ContainsFunc(r.Secrets, secret.Equal) {
-		return false, nil
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/api/external-auth/token", nil)
-	if err != nil {
-		return false, err
-	}
-	request.Header.Set("X-Api-Key", d.key)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false, err
-	}
-	return response.StatusCode == http.StatusOK, response.Body.Close()
+// works reports whether the supplier still has this key and this secret, as far as it can be found out.
+func (d demo) works(ctx context.Context, suppliers *supplierauth.Service) bool {
+	secret, malformed := webhook.ParseSecret(d.secret)
+	receivers, failed := suppliers.Receivers(ctx, []string{d.supplier})
+	_, refused := suppliers.Exchange(ctx, d.key)
+	return malformed == nil && failed == nil && refused == nil &&
+		slices.ContainsFunc(receivers[d.supplier].Secrets, secret.Equal)
 }
 
 func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, error) {
@@ -138,29 +109,9 @@ func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, erro
 const demoVariables = "export SUPPLIER_ID=%s\nexport SUPPLYHUB_API_KEY=%s\nexport WEBHOOK_SECRET=%s\n" +
 	"export SUPPLYHUB_URL=%s\n"
 
-func readDemo(file string) (d demo, err error) {
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) || file == "" {
-		return d, nil
-	}
-	if err != nil {
-		return d, err
-	}
-	// Variables that cannot be read are empty, and do not work.
+// readDemo reads what the file names; variables that cannot be read are empty, and do not work.
+func readDemo(file string) (d demo) {
+	text, _ := os.ReadFile(file)
 	_, _ = fmt.Sscanf(string(text), demoVariables, &d.supplier, &d.key, &d.secret, &d.url)
-	return d, nil
-}
-
-// writeDemo puts the whole file in its place, or leaves it as it was.
-func writeDemo(file string, d demo) error {
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".demo-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = fmt.Fprintf(tmp, demoVariables, d.supplier, d.key, d.secret, d.url)
-	if err := errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return d
 }

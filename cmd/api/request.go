@@ -31,10 +31,11 @@ func requestList() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		out := newList(cmd, aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure"))
-		err = a.Requests.Each(ctx, materials.Filter{SupplierID: of, Status: materials.Status(status.value)}, int(*limit),
-			func(o materials.Overview) error { return out.add(o) })
-		return out, errors.Join(err, out.end(err))
+		filter := materials.Filter{SupplierID: of, Status: materials.Status(status.value)}
+		columns := aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure")
+		return stream(cmd, columns, func(add func(any) error) error {
+			return a.Requests.Each(ctx, filter, int(*limit), func(o materials.Overview) error { return add(o) })
+		})
 	})
 	return cmd
 }

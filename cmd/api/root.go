@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +40,7 @@ func (f configFault) Unwrap() error { return f.error }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.New(stdout), terminal.New(stderr)
 	root := newRoot()
-	root.SetArgs(negativeValues(args))
+	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	called, err := root.ExecuteContextC(ctx)
@@ -61,22 +60,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "error:", explain(err))
 		return exitFailure
 	default:
-		fmt.Fprintf(stderr, "usage: %s (see --help)\n", badUsage(called, err))
+		fmt.Fprintf(stderr, "usage: %v: call it as %s (see --help)\n", err, called.UseLine())
 		return exitUsage
 	}
-}
-
-// negativeValues keeps a negative value of `settings set` from being read as a flag: it goes behind the --.
-func negativeValues(args []string) []string {
-	if len(args) < 2 || args[0] != "settings" || args[1] != "set" {
-		return args
-	}
-	for i, arg := range args {
-		if _, err := strconv.ParseFloat(arg, 64); err == nil && strings.HasPrefix(arg, "-") {
-			return append(slices.Delete(slices.Clone(args), i, i+1), "--", arg)
-		}
-	}
-	return args
 }
 
 func newRoot() *cobra.Command {
@@ -96,7 +82,6 @@ func newRoot() *cobra.Command {
 		rateCommand(), requestCommand(), deliveryCommand(), trackerCommand(), settingsCommand(), verifyCommand(),
 		retentionCommand(), listenCommand(), scoreboardCommand(), healthcheckCommand(), doctorCommand(), topCommand(),
 		backupCommand(), restoreCommand(), notifyCommand())
-	root.SetFlagErrorFunc(badFlag)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		help(cmd, args)
@@ -127,35 +112,57 @@ func operate(
 	return operateOn(app.Open, quiet, fn)
 }
 
-// onSupplier is operate for a command whose first argument is a supplier, by its id or its name.
-func onSupplier(fn func(ctx context.Context, a *app.App, id string) (any, error)) func(*cobra.Command, []string) error {
-	return onNamed(supplierOf, fn)
+// subject is whom commands are about: the first argument names one, by its id or its name.
+type subject struct {
+	idOf    func(ctx context.Context, a *app.App, named string) (string, error)
+	example string // of a command about it: COMMAND is its name
 }
 
-func onNamed(idOf func(ctx context.Context, a *app.App, named string) (string, error),
-	fn func(ctx context.Context, a *app.App, id string) (any, error)) func(*cobra.Command, []string) error {
-	return operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		id, err := idOf(ctx, a, args[0])
-		if err != nil {
-			return nil, err
-		}
-		return fn(ctx, a, id)
+// command makes a command about one of them.
+func (s subject) command(name, short string, fn func(ctx context.Context, a *app.App, id string) (any, error),
+) *cobra.Command {
+	return &cobra.Command{Use: name + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Example: "  " + strings.ReplaceAll(s.example, "COMMAND", name),
+		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
+			id, err := s.idOf(ctx, a, args[0])
+			if err != nil {
+				return nil, err
+			}
+			return fn(ctx, a, id)
+		})}
+}
+
+// rotation makes a command that makes a new key or secret of one of them.
+func (s subject) rotation(name, short string,
+	rotate func(ctx context.Context, a *app.App, id string, overlap time.Duration) (credentials, error)) *cobra.Command {
+	var overlap time.Duration
+	cmd := s.command(name, short, func(ctx context.Context, a *app.App, id string) (any, error) {
+		made, err := rotate(ctx, a, id, overlap)
+		made.ID = id
+		return made, err
 	})
+	cmd.Example += " --overlap 48h"
+	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the old one keeps working")
+	return cmd
 }
 
 // operateOn is operate with another opening and log.
 func operateOn(open opening, logs func(*slog.Logger, *config.Config) *slog.Logger,
 	fn func(ctx context.Context, a *app.App, args []string) (any, error),
 ) func(*cobra.Command, []string) error {
-	return configured(func(cmd *cobra.Command, args []string, cfg *config.Config, log *slog.Logger) (any, error) {
-		return onApp(cmd.Context(), open, cfg, logs(log, cfg), func(a *app.App) (any, error) {
-			action := auditOf(cmd)
-			if action == "" {
-				return fn(cmd.Context(), a, args)
-			}
-			return app.AuditCommand(cmd.Context(), log, action, args, givenFlags(cmd),
-				func(ctx context.Context) (any, error) { return fn(ctx, a, args) })
-		})
+	return configured(func(cmd *cobra.Command, args []string, cfg *config.Config, log *slog.Logger) (
+		result any, err error) {
+		a, err := open(cmd.Context(), cfg, logs(log, cfg))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, a.Close()) }()
+		action := auditOf(cmd)
+		if action == "" {
+			return fn(cmd.Context(), a, args)
+		}
+		return app.AuditCommand(cmd.Context(), log, action, args, givenFlags(cmd),
+			func(ctx context.Context) (any, error) { return fn(ctx, a, args) })
 	})
 }
 
@@ -178,16 +185,6 @@ func configured(fn func(cmd *cobra.Command, args []string, cfg *config.Config, l
 	}
 }
 
-func onApp(ctx context.Context, open opening, cfg *config.Config, log *slog.Logger,
-	fn func(*app.App) (any, error)) (result any, err error) {
-	a, err := open(ctx, cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	return fn(a)
-}
-
 // quiet keeps a command's standard error for what went wrong, unless more was asked for.
 func quiet(log *slog.Logger, cfg *config.Config) *slog.Logger {
 	if cfg.LogLevel == "debug" {
@@ -205,12 +202,17 @@ func print(cmd *cobra.Command, result any) error {
 		return nil
 	}
 	if asJSON(cmd) {
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(whole(result))
+		return encoder(cmd.OutOrStdout(), "").Encode(whole(result))
 	}
 	return printText(cmd.OutOrStdout(), result)
+}
+
+// encoder writes JSON as people read it, each line but the first behind the prefix.
+func encoder(w io.Writer, prefix string) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent(prefix, "  ")
+	return e
 }
 
 // required marks flags whose absence is bad usage.

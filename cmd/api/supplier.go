@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -19,15 +18,39 @@ const (
 )
 
 func supplierCommand() *cobra.Command {
-	return group("supplier", "manage suppliers, by their ids or names", supplierCreate(), supplierList(), supplierUpdate(),
-		supplierRotateKey(), supplierRotateSecret(), supplierPortalLink(), supplierRevokeSessions(),
-		supplierSwitch("pause", "keep everything for its receiver until it is resumed", "paused",
+	supplier := subject{supplierOf, "api supplier COMMAND Acme"}
+	// whose state changes: a command that says which one it is now
+	becomes := func(name, short, status string, do func(context.Context, *app.App, string) error) *cobra.Command {
+		return supplier.command(name, short, func(ctx context.Context, a *app.App, id string) (any, error) {
+			return map[string]string{"id": id, "status": status}, do(ctx, a, id)
+		})
+	}
+	return group("supplier", "manage suppliers, by their ids or names", supplierCreate(), supplierList(),
+		supplierUpdate(supplier),
+		supplier.rotation("rotate-key", "make a new API key; the old one works for the overlap",
+			func(ctx context.Context, a *app.App, id string, overlap time.Duration) (made credentials, err error) {
+				made.APIKey, err = a.Suppliers.RotateAPIKey(ctx, id, overlap)
+				return made, err
+			}),
+		supplier.rotation("rotate-webhook-secret", "make a new webhook secret; both sign for the overlap",
+			func(ctx context.Context, a *app.App, id string, overlap time.Duration) (made credentials, err error) {
+				made.WebhookSecret, err = a.Suppliers.RotateWebhookSecret(ctx, id, overlap)
+				return made, err
+			}),
+		supplier.command("portal-link", "print a portal link that works once, for 5 minutes",
+			func(ctx context.Context, a *app.App, id string) (any, error) { return a.PortalLink(ctx, id) }),
+		supplier.command("revoke-sessions", "end all sessions of a supplier, portal included",
+			func(ctx context.Context, a *app.App, id string) (any, error) {
+				ended, err := a.Suppliers.RevokeSessions(ctx, id)
+				return map[string]any{"id": id, "sessions_ended": ended}, err
+			}),
+		becomes("pause", "keep everything for its receiver until it is resumed", "paused",
 			func(ctx context.Context, a *app.App, id string) error { return a.Receivers.PauseByOperator(ctx, id) }),
-		supplierSwitch("resume", "end any pause of its receiver and send what waits now", "resumed",
+		becomes("resume", "end any pause of its receiver and send what waits now", "resumed",
 			func(ctx context.Context, a *app.App, id string) error { return a.Receivers.ResumeByOperator(ctx, id) }),
-		supplierSwitch("deactivate", "end all sessions of a supplier and refuse its API key", "deactivated",
+		becomes("deactivate", "end all sessions of a supplier and refuse its API key", "deactivated",
 			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Deactivate(ctx, id) }),
-		supplierSwitch("activate", "let a deactivated supplier sign in again", "activated",
+		becomes("activate", "let a deactivated supplier sign in again", "activated",
 			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Activate(ctx, id) }))
 }
 
@@ -100,21 +123,17 @@ func supplierList() *cobra.Command {
 		})}
 }
 
-func supplierUpdate() *cobra.Command {
+func supplierUpdate(supplier subject) *cobra.Command {
 	var f supplierFlags
-	cmd := &cobra.Command{Use: "update ID", Short: "change the given values of a supplier",
-		Args: cobra.ExactArgs(1), Example: `  api supplier update Acme --webhook-url https://hooks.acme.example
-  api supplier update Acme --scopes material-requests,products,webhooks,orders:read`}
-	update := onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
-		return a.Suppliers.UpdateSupplier(ctx, id, f.patch(cmd.Flags()))
-	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().NFlag() == 0 {
-			return errors.New("nothing to change: give at least one of the flags")
-		}
-		return update(cmd, args)
-	}
+	var cmd *cobra.Command
+	cmd = supplier.command("update", "change the given values of a supplier",
+		func(ctx context.Context, a *app.App, id string) (any, error) {
+			return a.Suppliers.UpdateSupplier(ctx, id, f.patch(cmd.Flags()))
+		})
+	cmd.Example = `  api supplier update Acme --webhook-url https://hooks.acme.example
+  api supplier update Acme --scopes material-requests,products,webhooks,orders:read`
 	f.add(cmd.Flags())
+	cmd.PreRunE = somethingGiven
 	none := map[string]string{"duration": "0s", "int": "0"} // what pflag does not print
 	// A flag that is not given changes nothing: a default would promise a change.
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
@@ -140,58 +159,16 @@ func given[T any](flags *pflag.FlagSet, name string, value T) *T {
 	return &value
 }
 
-func supplierRotateKey() *cobra.Command {
-	return rotation("rotate-key", "make a new API key; the old one works for the overlap",
-		func(ctx context.Context, s *supplierauth.Service, id string, overlap time.Duration) (credentials, error) {
-			key, err := s.RotateAPIKey(ctx, id, overlap)
-			return credentials{ID: id, APIKey: key}, err
-		})
-}
-
-func supplierRotateSecret() *cobra.Command {
-	return rotation("rotate-webhook-secret", "make a new webhook secret; both sign for the overlap",
-		func(ctx context.Context, s *supplierauth.Service, id string, overlap time.Duration) (credentials, error) {
-			secret, err := s.RotateWebhookSecret(ctx, id, overlap)
-			return credentials{ID: id, WebhookSecret: secret}, err
-		})
-}
-
-func rotation(use, short string, rotate func(context.Context, *supplierauth.Service, string,
-	time.Duration) (credentials, error)) *cobra.Command {
-	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
-		Example: "  api supplier " + use + " Acme --overlap 48h"}
-	overlap := cmd.Flags().Duration("overlap", defaultOverlap, "how long the old one keeps working")
-	cmd.RunE = onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
-		return rotate(ctx, a.Suppliers, id, *overlap)
-	})
-	return cmd
-}
-
-func supplierSwitch(use, short, status string, do func(ctx context.Context, a *app.App, id string) error,
-) *cobra.Command {
-	return &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
-		Example: "  api supplier " + use + " Acme",
-		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
-			if err := do(ctx, a, id); err != nil {
-				return nil, err
-			}
-			return map[string]string{"id": id, "status": status}, nil
+func receiverCommand() *cobra.Command {
+	list := &cobra.Command{Use: "list", Short: "list the suppliers' receivers, those that need attention first",
+		Args: cobra.NoArgs,
+		Long: `Lists the suppliers' receivers: those that fail, then those that are paused, then the others. OLDEST is how
+long the delivery that waits longest has waited.`,
+		Example: "  api receiver list\n  api receiver list -o json | jq '.[] | select(.state != \"active\")'",
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			list, err := a.ReceiverStatuses(ctx)
+			return table{list, aged(a.Now(), "supplier_id:ID", "state", "consecutive_failures:FAILURES", "waiting",
+				"oldest_waiting_at:OLDEST", "supplier_name:SUPPLIER", "last_error")}, err
 		})}
-}
-
-func supplierRevokeSessions() *cobra.Command {
-	return &cobra.Command{Use: "revoke-sessions ID", Short: "end all sessions of a supplier, portal included",
-		Args: cobra.ExactArgs(1), Example: "  api supplier revoke-sessions Acme",
-		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
-			ended, err := a.Suppliers.RevokeSessions(ctx, id)
-			return map[string]any{"id": id, "sessions_ended": ended}, err
-		})}
-}
-
-func supplierPortalLink() *cobra.Command {
-	return &cobra.Command{Use: "portal-link ID", Short: "print a portal link that works once, for 5 minutes",
-		Args: cobra.ExactArgs(1), Example: "  api supplier portal-link Acme",
-		RunE: onSupplier(func(ctx context.Context, a *app.App, id string) (any, error) {
-			return a.PortalLink(ctx, id)
-		})}
+	return group("receiver", "look at the suppliers' receivers", list)
 }

@@ -5,22 +5,20 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/figures"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 const (
 	topEvery = 2 * time.Second
 	toTop    = "\x1b[H\x1b[2J"
-	ctrlC    = 3 // as a terminal in raw mode sends it
 )
 
 // overview reads as the console's figures.
@@ -46,53 +44,30 @@ func (o overview) writeText(w io.Writer) (err error) {
 }
 
 func topCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "top", Short: "show the console's overview in the terminal; q ends it", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "top", Args: cobra.NoArgs,
+		Short: "show the console's overview in the terminal, until Ctrl-C",
 		Long: `Shows the console's overview: what all processes did in the last minute and what they counted. Without a
 terminal it is printed once.`,
 		Example: "  api top\n  api top -o json"}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		screen, ok := cmd.OutOrStdout().(*terminal.Writer)
-		if !asJSON(cmd) && ok && screen.Width() > 0 && term.IsTerminal(int(os.Stdin.Fd())) {
-			return (*list)(nil), watchTop(ctx, screen, a)
+		if !ok || !screen.IsTerminal() || asJSON(cmd) {
+			now, err := a.Overview(ctx)
+			return overview{now}, err
 		}
-		now, err := a.Overview(ctx)
-		return overview{now}, err
+		for ctx.Err() == nil {
+			if err := draw(ctx, screen, a); err != nil {
+				return nil, err
+			}
+			sleep.For(ctx, topEvery)
+		}
+		return (*list)(nil), nil
 	})
 	return cmd
 }
 
-// watchTop draws the figures again and again until q is pressed.
-func watchTop(ctx context.Context, w *terminal.Writer, a *app.App) error {
-	before, err := term.MakeRaw(int(os.Stdin.Fd()))
-	if err != nil {
-		return fmt.Errorf("read keys: %w", err)
-	}
-	defer func() { _ = term.Restore(int(os.Stdin.Fd()), before) }()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		for key := make([]byte, 1); ; {
-			if _, err := os.Stdin.Read(key); err != nil || key[0] == 'q' || key[0] == ctrlC {
-				cancel()
-				return
-			}
-		}
-	}()
-	defer func() { _ = w.Control("\r\n") }() // it ends anyway
-	for ctx.Err() == nil {
-		if err := drawTop(ctx, w, a); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(topEvery):
-		case <-ctx.Done():
-		}
-	}
-	return nil
-}
-
-// drawTop draws one picture; a database that does not answer is said in it.
-func drawTop(ctx context.Context, w *terminal.Writer, a *app.App) error {
+// draw draws one picture; a database that does not answer is said in it.
+func draw(ctx context.Context, screen *terminal.Writer, a *app.App) error {
 	var text strings.Builder
 	now, err := a.Overview(ctx)
 	if err != nil {
@@ -100,7 +75,5 @@ func drawTop(ctx context.Context, w *terminal.Writer, a *app.App) error {
 	} else if err := (overview{now}).writeText(&text); err != nil {
 		return err
 	}
-	fmt.Fprintf(&text, "\n%s   q ends", time.Now().Format(time.TimeOnly))
-	// raw mode adds no carriage return
-	return w.Control(toTop + strings.ReplaceAll(terminal.Clean(text.String()), "\n", "\r\n"))
+	return screen.Control(toTop + terminal.Clean(text.String()))
 }

@@ -14,11 +14,19 @@ import (
 )
 
 func trackerCommand() *cobra.Command {
-	client := group("client", "manage the clients of the tracker listings, by their ids or names", trackerCreate(),
-		trackerList(), trackerSetViews(), trackerRotate(),
-		trackerSwitch("deactivate", "refuse the client's keys", (*tracker.Service).Deactivate),
-		trackerSwitch("activate", "let a deactivated client in again", (*tracker.Service).Activate))
-	return group("tracker", "device tracker listings: clients and loads", client, trackerLoad())
+	client := subject{clientOf, "api tracker client COMMAND Fleet"}
+	clients := group("client", "manage the clients of the tracker listings, by their ids or names", trackerCreate(),
+		trackerList(), trackerSetViews(client),
+		client.rotation("rotate-key", "make a new key, shown once",
+			func(ctx context.Context, a *app.App, id string, overlap time.Duration) (made credentials, err error) {
+				made.APIKey, err = a.Trackers.RotateKey(ctx, id, overlap)
+				return made, err
+			}),
+		client.command("deactivate", "refuse the client's keys",
+			func(ctx context.Context, a *app.App, id string) (any, error) { return a.Trackers.Deactivate(ctx, id) }),
+		client.command("activate", "let a deactivated client in again",
+			func(ctx context.Context, a *app.App, id string) (any, error) { return a.Trackers.Activate(ctx, id) }))
+	return group("tracker", "device tracker listings: clients and loads", clients, trackerLoad())
 }
 
 func trackerCreate() *cobra.Command {
@@ -53,39 +61,18 @@ func trackerList() *cobra.Command {
 		})}
 }
 
-func trackerSetViews() *cobra.Command {
+func trackerSetViews(client subject) *cobra.Command {
 	var views string
-	cmd := &cobra.Command{Use: "set-views ID", Short: "replace a client's views", Args: cobra.ExactArgs(1),
-		Example: "  api tracker client set-views Fleet --views fleet.today"}
-	cmd.RunE = onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
-		client, err := a.Trackers.SetViews(ctx, id, splitList(views))
-		noteViews(ctx, cmd, a, views, err)
-		return client, err
-	})
+	var cmd *cobra.Command
+	cmd = client.command("set-views", "replace a client's views",
+		func(ctx context.Context, a *app.App, id string) (any, error) {
+			changed, err := a.Trackers.SetViews(ctx, id, splitList(views))
+			noteViews(ctx, cmd, a, views, err)
+			return changed, err
+		})
+	cmd.Example += " --views fleet.today"
 	cmd.Flags().StringVar(&views, "views", "", "views that it may read, separated by commas; the first is read")
 	return required(cmd, "views")
-}
-
-func trackerRotate() *cobra.Command {
-	var overlap time.Duration
-	cmd := &cobra.Command{Use: "rotate-key ID", Short: "make a new key, shown once",
-		Args: cobra.ExactArgs(1), Example: "  api tracker client rotate-key Fleet --overlap 48h",
-		RunE: onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
-			key, err := a.Trackers.RotateKey(ctx, id, overlap)
-			return credentials{ID: id, APIKey: key}, err
-		})}
-	cmd.Flags().DurationVar(&overlap, "overlap", defaultOverlap, "how long the old one keeps working")
-	return cmd
-}
-
-func trackerSwitch(
-	use, short string, change func(*tracker.Service, context.Context, string) (tracker.Client, error),
-) *cobra.Command {
-	return &cobra.Command{Use: use + " ID", Short: short,
-		Args: cobra.ExactArgs(1), Example: "  api tracker client " + use + " Fleet",
-		RunE: onNamed(clientOf, func(ctx context.Context, a *app.App, id string) (any, error) {
-			return change(a.Trackers, ctx, id)
-		})}
 }
 
 func trackerLoad() *cobra.Command {
@@ -108,9 +95,7 @@ func trackerLoad() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		p := newProgress(cmd)
-		defer p.end()
-		loaded, err := a.Trackers.Load(ctx, id, file, replace, func(lines int64) { p.show("lines", lines) })
+		loaded, err := a.Trackers.Load(ctx, id, file, replace, nil)
 		for _, warning := range loaded.Warnings {
 			cmd.PrintErrln("warning: " + warning)
 		}

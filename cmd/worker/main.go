@@ -3,12 +3,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/supplyhub/supplyhub/internal/app"
@@ -35,20 +36,35 @@ func main() {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.New(stdout), terminal.New(stderr)
-	switch {
-	case len(args) == 0:
+	var err error
+	switch command := strings.Join(args, " "); command {
+	case "":
 		return configured(config.ForWorker, stderr,
 			func(cfg *config.Config, log *slog.Logger) error { return app.RunWorker(ctx, cfg, log) })
-	case len(args) == 1 && args[0] == "healthcheck":
+	case "healthcheck":
 		return configured(config.ForCommand, stderr, func(cfg *config.Config, _ *slog.Logger) error {
 			_, err := app.WorkerHealth(ctx, cfg)
 			return err
 		})
-	case args[0] == "doctor":
-		return doctor(ctx, args[1:], stdout, stderr)
+	case "doctor", "doctor -o json":
+		found := app.DoctorWorker(ctx, app.Environment())
+		write := found.WriteText
+		if command != "doctor" {
+			write = found.WriteJSON
+		}
+		if err = write(stdout); err == nil && !found.OK {
+			err = errors.New("something is broken")
+		}
+	case "--help", "-h":
+		fmt.Fprint(stdout, usage)
+		err = config.PrintHelp(stdout)
+	case "--version":
+		fmt.Fprintln(stdout, "worker version", app.Version())
 	default:
-		return option(args, stdout, stderr)
+		fmt.Fprintln(stderr, "usage: worker takes no argument but healthcheck, or doctor and its -o json (see --help)")
+		return 2
 	}
+	return exit(err, stderr)
 }
 
 // configured runs fn with the worker's configuration.
@@ -58,51 +74,14 @@ func configured(role config.Role, stderr io.Writer, fn func(*config.Config, *slo
 		fmt.Fprintf(stderr, "the configuration is not valid:\n%v\n", err)
 		return 2
 	}
-	if err := fn(cfg, log); err != nil {
-		fmt.Fprintln(stderr, "error:", errs.Text(err))
-		return 1
-	}
-	return 0
+	return exit(fn(cfg, log), stderr)
 }
 
-// doctor returns 1 when something that the worker needs is broken.
-func doctor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	asJSON := slices.Equal(args, []string{"-o", "json"})
-	if len(args) > 0 && !asJSON {
-		fmt.Fprintln(stderr, "usage: worker doctor takes no argument but -o json")
-		return 2
-	}
-	found := app.DoctorWorker(ctx, app.Environment())
-	write := found.WriteText
-	if asJSON {
-		write = found.WriteJSON
-	}
-	err := write(stdout)
-	switch {
-	case err != nil:
-		fmt.Fprintln(stderr, "error:", errs.Text(err))
-		return 1
-	case !found.OK:
-		fmt.Fprintln(stderr, "error: something is broken")
-		return 1
-	default:
+// exit returns the exit code, and says what went wrong.
+func exit(err error, stderr io.Writer) int {
+	if err == nil {
 		return 0
 	}
-}
-
-func option(args []string, stdout, stderr io.Writer) int {
-	switch {
-	case len(args) == 1 && (args[0] == "--help" || args[0] == "-h"):
-		fmt.Fprint(stdout, usage)
-		if err := config.PrintHelp(stdout); err != nil {
-			return 1
-		}
-		return 0
-	case len(args) == 1 && args[0] == "--version":
-		fmt.Fprintln(stdout, "worker version", app.Version())
-		return 0
-	default:
-		fmt.Fprintf(stderr, "usage: worker takes no argument but healthcheck or doctor (see --help)\n")
-		return 2
-	}
+	fmt.Fprintln(stderr, "error:", errs.Text(err))
+	return 1
 }

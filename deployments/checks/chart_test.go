@@ -221,7 +221,7 @@ func env(c corev1.Container) map[string]string {
 	return values
 }
 
-// configuration.md's table is printed from the configuration itself.
+// variables are those of configuration.md's table, which a test holds to the configuration itself.
 func variables(t *testing.T) []string {
 	t.Helper()
 	table, err := os.ReadFile("../configuration.md")

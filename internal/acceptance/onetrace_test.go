@@ -26,7 +26,6 @@ type span struct {
 	trace, id, parent, name string
 	kind                    tracepb.Span_SpanKind
 	attributes              map[string]string
-	links                   []string // ids of spans
 	failed                  bool
 }
 
@@ -83,9 +82,6 @@ func (c *collector) take(data *tracepb.TracesData) {
 						taken.attributes[a.GetKey()] = strconv.FormatInt(n.IntValue, 10)
 					}
 				}
-				for _, l := range s.GetLinks() {
-					taken.links = append(taken.links, hex.EncodeToString(l.GetSpanId()))
-				}
 				c.spans = append(c.spans, taken)
 			}
 		}
@@ -129,12 +125,6 @@ func (c *collector) traces() []string {
 		}
 	}
 	return found
-}
-
-// inBatch reports whether a span and that of its batch are linked, each to the other; the batch knows it by the span
-// that it comes from.
-func inBatch(one span, from string, batches map[string]span) bool {
-	return slices.ContainsFunc(one.links, func(id string) bool { return slices.Contains(batches[id].links, from) })
 }
 
 // story counts the kinds of spans that a request's story has.
@@ -209,23 +199,6 @@ func TestTraces_show_all_of_a_request_in_the_caller_s_trace(t *testing.T) {
 						t.Errorf("%s of %s has a parent that was never sent: %s", one.name, id, one.parent)
 					}
 				}
-			}
-			for id := range callers {
-				wait.Until(t, "the batches are linked with "+id+", and it with them", func() bool {
-					commits, estimations := c.called("group commit"), c.called("estimate batch")
-					posted, linked := "", 0
-					for _, one := range c.of(id) {
-						if strings.HasSuffix(one.name, requests) && inBatch(one, one.id, commits) {
-							posted = one.id
-						}
-					}
-					for _, one := range c.of(id) {
-						if one.name == "estimate" && inBatch(one, posted, estimations) {
-							linked++
-						}
-					}
-					return linked == 1
-				})
 			}
 			if traces := c.traces(); len(traces) != calls {
 				t.Errorf("%d requests made %d traces: %v", calls, len(traces), traces)

@@ -217,12 +217,12 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 	a.estimation = work.New(work.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Publish: a.publish, Arrives: a.arrives, Outbox: a.Deliveries,
 		Catalogue: catalogue{a.products}, Estimator: estimator{a},
-		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(), Batch: a.batch(),
+		Ledger: ledger, Flushers: a.db.Flushers(), Schedule: a.cfg.RetrySchedule(),
 	})
 	a.materials = materials.New(materials.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Publisher: a.estimation, Outbox: a.Deliveries,
-		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.tracing.Parent, Batch: a.batch(),
-		Link: a.tracing.Link, Cursors: a.cursors,
+		Secrets: secrets.webhooks, Proofs: proofs, Flushers: a.db.Flushers(), TraceParent: a.tracing.Parent,
+		Cursors: a.cursors,
 	})
 	a.Requests = operator.New(operator.Deps{DB: a.db, Now: a.db.Now, Requests: a.materials, Events: a.Deliveries,
 		Partitions: a.Deliveries})
@@ -276,14 +276,6 @@ func localURL(hostPort string) string {
 		return ""
 	}
 	return "http://" + reachable(hostPort, "localhost")
-}
-
-// batch begins the spans of batches; nil: nothing is traced, and no batch collects where its members come from.
-func (a *pipeline) batch() func(context.Context, string, []string) (context.Context, func(error)) {
-	if !a.tracing.On() {
-		return nil
-	}
-	return a.tracing.Batch
 }
 
 // trace sets tracing up for a process of that role. Its failures at the end are only logged: nothing depends on it.

@@ -55,18 +55,10 @@ func (a *pipeline) runFigures(ctx context.Context, role string) error {
 	return a.figures.Run(ctx, a.log, figures.Process{Role: role, Version: telemetry.Version()})
 }
 
-// consoleScores is what the console shows of the scoreboard.
-type consoleScores struct{ app *App }
-
-// Remaining returns what each requester may still ask today.
-func (s consoleScores) Remaining(ctx context.Context) (map[string]int64, error) {
-	return s.app.quotas.Remaining(ctx)
-}
-
-// Providers returns what the providers were asked by this process, by provider and outcome.
-func (s consoleScores) Providers() (map[string]map[string]int64, error) {
+// providersAsked returns what the scoreboard's providers were asked by this process, by provider and outcome.
+func (a *App) providersAsked() (map[string]map[string]int64, error) {
 	asked := map[string]map[string]int64{}
-	err := s.app.counters(func(counter string, labels map[string]string, n int64) {
+	err := a.counters(func(counter string, labels map[string]string, n int64) {
 		if counter != "supplyhub_scoreboard_provider_requests_total" {
 			return
 		}

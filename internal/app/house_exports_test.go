@@ -10,7 +10,7 @@ import (
 
 // forTests are exported names that tests of other packages and the benchmark need, and the product does not.
 var forTests = map[string]string{
-	"internal/config.Variables":          "configuration.md's table is made from them",
+	"internal/config.Variables":          "guides and files of the deployments name them",
 	"internal/database.Migrations":       "key the databases that tests copy",
 	"internal/dispatch.Cooldown":         "what a test lets pass",
 	"internal/httpapi.OpenAPIDocument":   "the tests check every answer against it",

@@ -14,7 +14,7 @@ var ownReads = []string{
 }
 
 // controls are the files of commands that move a terminal's cursor, with nothing that came from outside.
-var controls = []string{"cmd/api/progress.go", "cmd/api/top.go"}
+var controls = []string{"cmd/api/top.go"}
 
 func TestHouse_commands_print_by_the_writers_that_they_get(t *testing.T) {
 	t.Parallel()

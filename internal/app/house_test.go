@@ -33,7 +33,7 @@ var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
 		"internal/estimates", "internal/figures", "internal/materials", "internal/materials/operator",
 		"internal/scoreboard/sample", "internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/logctx",
-		"internal/terminal", "pkg/webhook"},
+		"internal/sleep", "internal/terminal", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config", "internal/errs", "internal/terminal"},
 
 	"internal/app": {
@@ -48,15 +48,14 @@ var edges = map[string][]string{
 		"internal/terminal", "deployments", // the rights of each role
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
-		"internal/logctx",
-		"internal/materials", "internal/round", "internal/scoreboard", "internal/supplierauth", "internal/tracker",
-		"internal/web", "internal/deliveries", "internal/receivers"},
+		"internal/lists", "internal/logctx", "internal/materials", "internal/materials/operator", "internal/scoreboard",
+		"internal/supplierauth", "internal/tracker", "internal/web", "internal/deliveries", "internal/receivers"},
 	"internal/figures":     {"internal/database", "internal/errs"},
 	"internal/notice":      {},
 	"internal/notify":      {"internal/database", "internal/errs", "internal/notice", "internal/sleep", "pkg/webhook"},
 	"internal/caller":      {"pkg/webhook"}, // what signs the calls of a receiver
 	"internal/cursor":      {},
-	"internal/config":      {"pkg/webhook"}, // checks that configured secrets are ones
+	"internal/config":      {"deployments", "pkg/webhook"}, // the table of variables; checks of secrets
 	"internal/apikey":      {"internal/errs"},
 	"internal/errs":        {},
 	"internal/logctx":      {},
@@ -189,7 +188,7 @@ var ownClocks = []string{
 	"internal/console/http_matching.go", "internal/tracker/relation.go",
 	"internal/tracker/state.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
-	"cmd/api/demo.go", "cmd/api/listen.go", "cmd/api/progress.go", "cmd/api/scoreboard.go", "cmd/api/top.go",
+	"cmd/api/demo.go", "cmd/api/listen.go",
 	"cmd/api/tour.go", "cmd/api/tracker.go",
 }
 

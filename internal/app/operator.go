@@ -34,10 +34,9 @@ func (a *App) Console() Console {
 // operatorHandler returns the operator listener of an api: the console next to what every process shows.
 func (a *App) operatorHandler(checks telemetry.Checks, held *httpapi.Ledger) (http.Handler, error) {
 	site, err := console.New(console.Deps{
-		Requests: a.Requests, Deliveries: a.Deliveries, Suppliers: a.Suppliers, Sessions: a.Suppliers,
-		Trackers: a.Trackers,
-		Scores:   consoleScores{a}, Settings: a.Scores, Rates: a.Rates,
-		Live: a.figures, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
+		Requests: a.Requests, Deliveries: a.Deliveries.Keeper, Receivers: a.Deliveries.Registry, Suppliers: a.Suppliers,
+		Trackers: a.Trackers, Scores: a.Scores, Rates: a.Rates, Live: a.figures, Remaining: a.quotas.Remaining,
+		Providers: a.providersAsked, Token: string(a.operatorToken), Now: a.db.Now, Log: a.log, Cursors: a.cursors,
 		PortalLink: func(ctx context.Context, supplierID string) (string, time.Time, error) {
 			link, err := a.PortalLink(ctx, supplierID)
 			return link.URL, link.ExpiresAt, err
@@ -100,14 +99,13 @@ type Verification struct {
 	Faults     []string                    `json:"faults"` // at most a thousand of each kind; never nil
 }
 
-// Verify goes through everything that was ever accepted. It changes nothing and may run at any time. done is called
-// with how much was checked so far.
-func (a *App) Verify(ctx context.Context, done func(what string, n int64)) (Verification, error) {
-	requests, err := a.Requests.Verify(ctx, a.Deliveries.Underway, func(n int64) { done("requests", n) })
+// Verify goes through everything that was ever accepted. It changes nothing and may run at any time.
+func (a *App) Verify(ctx context.Context) (Verification, error) {
+	requests, err := a.Requests.Verify(ctx, a.Deliveries.Underway)
 	if err != nil {
 		return Verification{}, err
 	}
-	deliveries, err := a.Deliveries.Verify(ctx, func(n int64) { done("deliveries and events", n) })
+	deliveries, err := a.Deliveries.Verify(ctx)
 	if err != nil {
 		return Verification{}, err
 	}

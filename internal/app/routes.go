@@ -115,9 +115,9 @@ func (a *App) portalRoutes(r *gin.Engine) {
 func (a *App) consoleRoutes(r *gin.Engine, c *console.Service) {
 	did := a.audited
 	c.Routes(r)
-	for path, view := range c.Views() {
-		r.GET(console.Base+path, c.SwitchLanguage, c.Page(view))
-		r.GET(console.Base+"/api"+view.API, c.JSON(view))
+	for _, view := range c.Views() {
+		r.GET(console.Base+view.Path, c.SwitchLanguage, c.Page(view))
+		r.GET(console.Base+"/api"+view.API(), c.JSON(view))
 	}
 	r.POST(console.Base+"/token", did("console.sign-in"), c.Act(c.EnterToken))
 	r.POST(console.Base+"/sign-out", did("console.sign-out"), c.Act(c.SignOut))

@@ -132,7 +132,8 @@ func Configure(environ map[string]string, role config.Role, logs io.Writer) (*co
 	if err != nil {
 		return nil, nil, err
 	}
-	log := telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, terminal.Width(logs) > 0)
+	out, ok := logs.(*terminal.Writer)
+	log := telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, ok && out.IsTerminal())
 	for _, warning := range config.Misspelled(environ) {
 		log.Warn("a variable's name is not known", "error", warning)
 	}

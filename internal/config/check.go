@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,14 +29,10 @@ type faults struct {
 
 // bad adds a fault of the variable when there is one.
 func (f *faults) bad(when bool, variable, text string) {
-	if !when || f.named[variable] {
-		return
+	if when && !f.named[variable] {
+		f.named[variable] = true
+		f.list = append(f.list, errors.New(variable+": "+text))
 	}
-	if f.named == nil {
-		f.named = map[string]bool{}
-	}
-	f.named[variable] = true
-	f.list = append(f.list, errors.New(variable+": "+text))
 }
 
 // wrong adds what a check says.
@@ -91,7 +88,8 @@ const shortestToken = 16 // characters of OPERATOR_TOKEN, which may be guessed a
 func (c *Config) check(f *faults) {
 	f.wrong("HTTP_ADDR", listenFault(c.HTTPAddr))
 	f.wrong("ADMIN_ADDR", listenFault(c.AdminAddr))
-	c.checkHosts(f)
+	f.bad(slices.ContainsFunc(c.AdminHosts, func(host string) bool { return strings.ContainsAny(host, " /@?#") }),
+		"ADMIN_HOSTS", "every item must be a name without scheme or path")
 	c.checkTyped(f)
 	info, err := os.Stat(c.DataDir)
 	f.bad(c.DatabaseURL == "" && err == nil && !info.IsDir(), "DATA_DIR", "must be a directory")
@@ -114,20 +112,10 @@ func (c *Config) check(f *faults) {
 	f.bad(!oneOf(c.LogFormat, "", "text", "json"), "LOG_FORMAT", "must be text or json")
 	f.bad(c.BaseURL != "" && !httpAddress(c.BaseURL), "ESTIMATES_WEBHOOK_BASE_URL", mustBeHTTP)
 	f.bad(c.PublicURL != "" && !httpAddress(c.PublicURL), "PUBLIC_URL", mustBeHTTP)
-	for _, p := range c.DenyNetworks {
-		f.bad(!network(p), "WEBHOOK_DENY_NETWORKS", "every item must be an IP address or a network such as 2001:db8::/32")
-	}
-	for _, p := range c.Proxies {
-		f.bad(!network(p), "TRUSTED_PROXIES", "every item must be an IP address or a network such as 10.0.0.0/8")
-	}
-}
-
-// checkHosts looks at the names of the operator listener.
-func (c *Config) checkHosts(f *faults) {
-	for _, host := range c.AdminHosts {
-		f.bad(strings.ContainsAny(host, " /@?#"), "ADMIN_HOSTS",
-			"every item must be a name without scheme or path")
-	}
+	f.bad(slices.ContainsFunc(c.DenyNetworks, noNetwork), "WEBHOOK_DENY_NETWORKS",
+		"every item must be an IP address or a network such as 2001:db8::/32")
+	f.bad(slices.ContainsFunc(c.Proxies, noNetwork), "TRUSTED_PROXIES",
+		"every item must be an IP address or a network such as 10.0.0.0/8")
 }
 
 // checkTyped looks at what travels in a header or is typed by people.
@@ -234,17 +222,10 @@ func httpAddress(text string) bool {
 		u.Fragment == ""
 }
 
-func network(text string) bool {
+func noNetwork(text string) bool {
 	_, prefix := netip.ParsePrefix(text)
 	_, addr := netip.ParseAddr(text)
-	return prefix == nil || addr == nil
+	return prefix != nil && addr != nil
 }
 
-func oneOf(text string, allowed ...string) bool {
-	for _, a := range allowed {
-		if text == a {
-			return true
-		}
-	}
-	return false
-}
+func oneOf(text string, allowed ...string) bool { return slices.Contains(allowed, text) }

@@ -1,10 +1,11 @@
-// Package config turns the environment into one struct. Its tags and docs make `--help` and configuration.md's table,
-// so that they cannot drift from the code. Features receive the values they need, never the struct.
+// Package config turns the environment into one struct. The table of deployments/configuration.md says what each
+// variable is, to `--help` too; a test holds it to the struct. Features receive the values they need, never the struct.
 package config
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Config is every variable of both binaries. Its texts for people are in docs.go.
+// Config is every variable of both binaries.
 type Config struct {
 	HTTPAddr       string        `env:"HTTP_ADDR" envDefault:":8080"`
 	HTTPIdle       time.Duration `env:"HTTP_IDLE_TIMEOUT" envDefault:"620s"`
@@ -120,7 +121,7 @@ type Rule struct {
 // Load reads name-to-value pairs and returns every fault at once, one for each variable; no fault shows a value.
 // It opens nothing but the files that variables name.
 func Load(environ map[string]string, role Role, rules ...Rule) (*Config, error) {
-	var f faults
+	f := faults{named: map[string]bool{}}
 	cfg, err := env.ParseAsWithOptions[Config](env.Options{Environment: environ})
 	if err != nil {
 		f.parse(err)
@@ -158,12 +159,13 @@ var clusters = regexp.MustCompile(`_PORT$|_SERVICE_HOST$|_PORT_`)
 
 // Misspelled returns a warning for each name that is no variable's and differs from one by a letter or two.
 func Misspelled(environ map[string]string) (warnings []error) {
+	variables := Variables()
 	for _, name := range slices.Sorted(maps.Keys(environ)) {
-		if _, known := docs[name]; known || clusters.MatchString(name) {
+		if slices.Contains(variables, name) || clusters.MatchString(name) {
 			continue
 		}
-		for _, meant := range slices.Sorted(maps.Keys(docs)) {
-			if near(name, meant, 2) {
+		for _, meant := range variables {
+			if Near(name, meant) {
 				warnings = append(warnings, fmt.Errorf("%s is set and means nothing: is it %s?", name, meant))
 				break
 			}
@@ -172,7 +174,9 @@ func Misspelled(environ map[string]string) (warnings []error) {
 	return warnings
 }
 
-// near reports whether so many edits of a letter make a of b.
+// Near reports whether one or two edits of a letter make one text of the other.
+func Near(a, b string) bool { return near(a, b, 2) }
+
 func near(a, b string, edits int) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -208,3 +212,25 @@ func parseSchedule(text string) ([]time.Duration, error) {
 	}
 	return waits, nil
 }
+
+// Secret is a value that prints as *** everywhere; string(s) is the only way to its text.
+type Secret string
+
+const hidden = "***"
+
+// String hides the value.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString hides the value from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue hides the value from logs.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText hides the value from JSON and every other text form.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

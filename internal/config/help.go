@@ -1,37 +1,33 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"text/tabwriter"
+
+	"github.com/supplyhub/supplyhub/deployments"
 )
 
-// Variable is one row of the help and of configuration.md's table.
-type Variable struct{ Name, Default, Doc string }
+// rows are those of configuration.md's table: a variable, its default, and its sentence.
+var rows = regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| (.+) \\| (.+) \\|$")
 
-// Variables lists every variable in the struct's order.
-func Variables() []Variable {
-	t := reflect.TypeFor[Config]()
-	list := make([]Variable, 0, t.NumField())
-	for f := range t.Fields() {
-		name := f.Tag.Get("env")
-		shown := cmp.Or(docs[name].shown, f.Tag.Get("envDefault"), "empty")
-		list = append(list, Variable{Name: name, Default: shown, Doc: docs[name].sentence})
-	}
-	return list
-}
-
-// PrintHelp writes the variables for a terminal.
+// PrintHelp writes the table for a terminal.
 func PrintHelp(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, v := range Variables() {
-		if _, err := fmt.Fprintf(tw, "  %s\t%s (default: %s)\n", v.Name, v.Doc, v.Default); err != nil {
-			return err
-		}
+	for _, row := range rows.FindAllStringSubmatch(deployments.Configuration, -1) {
+		fmt.Fprintf(tw, "  %s\t%s (default: %s)\n", row[1], row[3], row[2])
 	}
 	return tw.Flush()
+}
+
+// Variables returns the names of all variables, in the struct's order.
+func Variables() (names []string) {
+	for f := range reflect.TypeFor[Config]().Fields() {
+		names = append(names, f.Tag.Get("env"))
+	}
+	return names
 }
 
 // nameOf returns the variable's name behind a field's name.

@@ -166,7 +166,7 @@ func TestConsoleSession_ends_after_twelve_hours_or_by_sign_out_on_every_replica(
 		}
 		t.Cleanup(sessions.Close)
 		one, two := newGuarded(t), newGuarded(t)
-		one.deps.Sessions, two.deps.Sessions = sessions, sessions
+		one.deps.Suppliers, two.deps.Suppliers = sessions, sessions
 		status := func(g guarded, cookie string, want int) {
 			t.Helper()
 			if code := g.post("/act", "", cookie).Code; code != want {
@@ -189,7 +189,7 @@ func TestConsoleSession_ends_after_twelve_hours_or_by_sign_out_on_every_replica(
 		now = now.Add(operatorHours - time.Second)
 		status(two, again, http.StatusNoContent)
 		rotated := newGuarded(t)
-		rotated.deps.Sessions, rotated.deps.Token = sessions, "another operator's token"
+		rotated.deps.Suppliers, rotated.deps.Token = sessions, "another operator's token"
 		status(rotated, again, http.StatusUnauthorized)
 		now = now.Add(time.Second)
 		status(two, again, http.StatusUnauthorized)

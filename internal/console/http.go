@@ -1,23 +1,34 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
-// View is a page and what it shows.
+// View is a page, at a path below Base, and what it shows.
 type View struct {
-	API     string // its path as JSON, below /console/api
-	page    string
-	current string
-	read    func(ctx context.Context, q query) (any, error)
+	Path string
+	page string
+	read func(ctx context.Context, q query) (any, error)
+}
+
+// API returns the path of the same as JSON, below /console/api.
+func (v View) API() string { return cmp.Or(v.Path, "/overview") }
+
+// current returns the path of the entry in the navigation.
+func (v View) current() string {
+	part, _, _ := strings.Cut(strings.TrimPrefix(v.Path, "/"), "/")
+	return strings.TrimSuffix("/"+part, "/")
 }
 
 // query is what an address asks for.
@@ -27,25 +38,15 @@ type query struct {
 	path   string
 }
 
-// Views returns the pages by their path below Base.
-func (s *Service) Views() map[string]View {
+// Views returns the pages.
+func (s *Service) Views() []View {
 	v := &views{s.deps}
-	view := func(name string, read func(context.Context, query) (any, error)) View {
-		return View{API: "/" + name, page: name, current: "/" + name, read: read}
-	}
-	return map[string]View{
-		"":                        {API: "/overview", page: "overview", current: "", read: v.overview},
-		"/requests":               view("requests", v.requests),
-		"/requests/:supplier/:id": {API: "/requests/:supplier/:id", page: "request", current: "/requests", read: v.request},
-		"/deliveries":             view("deliveries", v.deliveries),
-		"/deliveries/:id":         {API: "/deliveries/:id", page: "delivery", current: "/deliveries", read: v.delivery},
-		"/receivers":              view("receivers", v.receivers),
-		"/suppliers":              view("suppliers", v.suppliers),
-		"/suppliers/:id":          {API: "/suppliers/:id", page: "supplier", current: "/suppliers", read: v.supplier},
-		"/rates":                  view("rates", v.rates),
-		"/scoreboard":             view("scoreboard", v.scoreboard),
-		"/trackers":               view("trackers", v.trackers),
-		"/search":                 view("search", v.search),
+	return []View{
+		{"", "overview", v.overview}, {"/requests", "requests", v.requests}, {"/requests/:supplier/:id", "request", v.request},
+		{"/deliveries", "deliveries", v.deliveries}, {"/deliveries/:id", "delivery", v.delivery},
+		{"/receivers", "receivers", v.receivers}, {"/suppliers", "suppliers", v.suppliers},
+		{"/suppliers/:id", "supplier", v.supplier}, {"/rates", "rates", v.rates}, {"/scoreboard", "scoreboard", v.scoreboard},
+		{"/trackers", "trackers", v.trackers}, {"/search", "search", v.search},
 	}
 }
 
@@ -69,7 +70,7 @@ func (s *Service) Page(v View) gin.HandlerFunc {
 			c.Redirect(http.StatusSeeOther, Base+found.Only)
 			return nil
 		}
-		return s.site.Render(c, http.StatusOK, v.page, s.frame(c, v.current, data))
+		return s.site.Render(c, http.StatusOK, v.page, s.frame(c, v.current(), data))
 	}, s.fail)
 }
 
@@ -147,4 +148,39 @@ func (s *Service) fail(c *gin.Context, err error) {
 		s.frame(c, "none", map[string]any{"Status": status, "Message": s.explain(c, err)})); renderErr != nil {
 		httpapi.RenderProblem(c, errors.Join(err, renderErr))
 	}
+}
+
+// refusedByRole is in PostgreSQL's answer to a statement that the role may not run.
+const refusedByRole = "SQLSTATE 42501"
+
+// labels returns what the forms call the values that a violation names.
+func labels() map[string]string {
+	return map[string]string{
+		"name": "Name", "webhook_url": "Receiver's address", "overlap": "The old one works for",
+		"receiver_concurrency": "Calls at once",
+		"service":              "Service", "carrier": "Carrier", "base-cents": "Base price (cents)",
+		"per-kg-cents": "Price per kg (cents)", "minimum-cents": "Lowest price (cents)", "cubage": "Cubage (kg/m³)",
+		"max-side": "Largest side (cm)", "max-weight": "Largest weight (kg)", "transit-days": "Transit (business days)",
+		"from": "Valid from",
+	}
+}
+
+// explain returns an error for the reader, with every violation.
+func (s *Service) explain(c *gin.Context, err error) string {
+	const internal = "This could not be read or done. The log of the api says why, under this request's X-Request-Id."
+	if strings.Contains(err.Error(), refusedByRole) {
+		return s.site.Text(c, "The api's role in the database may not do this. Use the command, or grant it as "+
+			"deployments/postgres-roles.sql says.")
+	}
+	return s.site.Explain(c, err, internal, func(e *errs.Error) string {
+		sentences := []string{s.site.Text(c, e.Detail)}
+		for _, v := range e.Violations {
+			name := v.Place()
+			if label := labels()[name]; label != "" {
+				name = s.site.Text(c, label)
+			}
+			sentences = append(sentences, name+" "+s.site.Text(c, v.Detail)+".")
+		}
+		return strings.Join(sentences, " ")
+	})
 }

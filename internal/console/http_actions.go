@@ -67,16 +67,7 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 		return errs.New(errs.Invalid, "Choose at most 1000 rows.")
 	}
 	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" && (len(ids) > 1 || !b.withoutAsking) {
-		dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
-			"Question": s.site.Count(c, b.ask, b.askMany, int64(len(ids))), "Button": b.button, "IDs": ids,
-			"Action": c.Request.URL.EscapedPath(), "Danger": b.danger,
-		})
-		if err != nil {
-			return err
-		}
-		logctx.Unchanged(c.Request.Context())
-		s.site.Answer(c, http.StatusOK, web.Outcome{Dialog: dialog})
-		return nil
+		return s.ask(c, b, s.site.Count(c, b.ask, b.askMany, int64(len(ids))), ids, nil)
 	}
 	n, err := b.all(c.Request.Context(), ids)
 	logctx.Note(c.Request.Context(), slog.Any("ids", ids), slog.Int("count", n))
@@ -89,7 +80,19 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 		message += " " + s.site.Count(c, "%d was left as it is:", "%d were left as they are:", int64(len(ids)-n)) + " " +
 			s.explain(c, err)
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Failed: false})
+	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
+	return nil
+}
+
+// ask answers with the dialog whose answer sends the form again, with the chosen rows or what chooses them.
+func (s *Service) ask(c *gin.Context, b bulk, question string, ids []string, matching map[string]any) error {
+	dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{"Question": question, "Button": b.button,
+		"Danger": b.danger, "Action": c.Request.URL.EscapedPath(), "IDs": ids, "Matching": matching})
+	if err != nil {
+		return err
+	}
+	logctx.Unchanged(c.Request.Context())
+	s.site.Answer(c, http.StatusOK, web.Outcome{Dialog: dialog})
 	return nil
 }
 
@@ -162,7 +165,7 @@ func (s *Service) Pause(c *gin.Context) error {
 		done:     "%d receiver is paused; its deliveries are kept.",
 		doneMany: "%d receivers are paused; their deliveries are kept.",
 		do: func(ctx context.Context, id string) error {
-			return s.deps.Deliveries.Pause(ctx, id, receivers.PausedByOperator)
+			return s.deps.Receivers.Pause(ctx, id, receivers.PausedByOperator)
 		},
 	})
 }
@@ -173,7 +176,7 @@ func (s *Service) Resume(c *gin.Context) error {
 		button: "Resume", withoutAsking: true, ask: "Resume %d receiver?", askMany: "Resume %d receivers?",
 		done: "%d receiver is resumed.", doneMany: "%d receivers are resumed.",
 		do: func(ctx context.Context, id string) error {
-			return s.deps.Deliveries.Resume(ctx, id, receivers.PausedByOperator)
+			return s.deps.Receivers.Resume(ctx, id, receivers.PausedByOperator)
 		},
 	})
 }

@@ -44,17 +44,8 @@ func (s *Service) runMatching(c *gin.Context, b bulk) error {
 			question = s.site.Text(c, "%s There are more than %d.", s.site.Count(c, b.ask, b.askMany, mostCounted),
 				int64(mostCounted))
 		}
-		dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
-			"Question": question, "Button": b.button, "Action": c.Request.URL.EscapedPath(), "Danger": b.danger,
-			"IDs":      []string(nil),
-			"Matching": map[string]any{"status": status, "supplier_id": supplier, "until": until.UnixMicro(), "total": total},
-		})
-		if err != nil {
-			return err
-		}
-		logctx.Unchanged(ctx)
-		s.site.Answer(c, 200, web.Outcome{Dialog: dialog})
-		return nil
+		return s.ask(c, b, question, nil, map[string]any{"status": status, "supplier_id": supplier,
+			"until": until.UnixMicro(), "total": total})
 	}
 	before, _ := strconv.ParseInt(c.PostForm("done"), 10, 64) // absent: this is the first call
 	done, more, err := s.part(ctx, b.matching, status, supplier, until, before)

@@ -23,9 +23,9 @@ type scoreboardView struct {
 }
 
 func (s *views) scoreboard(ctx context.Context, _ query) (any, error) {
-	left, err := s.deps.Scores.Remaining(ctx)
-	asked, askedErr := s.deps.Scores.Providers()
-	settings, settingsErr := s.deps.Settings.ListSettings(ctx)
+	left, err := s.deps.Remaining(ctx)
+	asked, askedErr := s.deps.Providers()
+	settings, settingsErr := s.deps.Scores.ListSettings(ctx)
 	return scoreboardView{left, asked, settings}, errors.Join(err, askedErr, settingsErr)
 }
 
@@ -35,15 +35,11 @@ func (s *Service) Set(c *gin.Context) error {
 	logctx.Note(ctx, slog.Any("ids", []string{key}), slog.String("value", value))
 	var err error
 	if value == "" {
-		_, err = s.deps.Settings.UnsetSetting(ctx, key)
+		_, err = s.deps.Scores.UnsetSetting(ctx, key)
 	} else {
-		_, err = s.deps.Settings.SetSetting(ctx, key, value)
+		_, err = s.deps.Scores.SetSetting(ctx, key, value)
 	}
-	if err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Saved. It takes effect on every replica within 5 seconds."))
-	return nil
+	return s.done(c, err, "Saved. It takes effect on every replica within 5 seconds.")
 }
 
 type ratesView struct {
@@ -94,11 +90,7 @@ func (s *Service) SetRate(c *gin.Context) error {
 		return errs.InvalidInput("The service is not valid.", wrong...)
 	}
 	logctx.Note(c.Request.Context(), slog.Any("ids", []string{rate.Name}), slog.Any("rate", rate))
-	if err := s.deps.Rates.Set(c.Request.Context(), rate); err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Saved. Estimates that were sent stay as they are."))
-	return nil
+	return s.done(c, s.deps.Rates.Set(c.Request.Context(), rate), "Saved. Estimates that were sent stay as they are.")
 }
 
 // RemoveRate handles POST /console/rates/remove.

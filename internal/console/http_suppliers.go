@@ -38,10 +38,13 @@ func (s *Service) sole(c *gin.Context) (supplierauth.Supplier, error) {
 	return found[0], nil
 }
 
-// done answers an action with its message.
-func (s *Service) done(c *gin.Context, message string) {
-	s.cache.forget()
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
+// done answers an action with what it came to, unless it failed.
+func (s *Service) done(c *gin.Context, err error, text string, arguments ...any) error {
+	if err == nil {
+		s.cache.forget()
+		s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, text, arguments...)})
+	}
+	return err
 }
 
 // show answers an action with a part of a page that is shown this once.
@@ -86,26 +89,18 @@ func (s *Service) CreateSupplier(c *gin.Context) error {
 
 // RotateKey handles POST /console/suppliers/rotate-key.
 func (s *Service) RotateKey(c *gin.Context) error {
-	return s.rotate(c, "This page shows the new key once.",
-		func(ctx context.Context, of supplierauth.Supplier, overlap time.Duration) (made secrets, err error) {
-			made = secrets{ID: of.ID, Name: of.Name}
-			made.APIKey, err = s.deps.Suppliers.RotateAPIKey(ctx, of.ID, overlap)
-			return made, err
-		})
+	return s.rotate(c, "This page shows the new key once.", s.deps.Suppliers.RotateAPIKey,
+		func(made *secrets) *string { return &made.APIKey })
 }
 
 // RotateSecret handles POST /console/suppliers/rotate-secret.
 func (s *Service) RotateSecret(c *gin.Context) error {
-	return s.rotate(c, "This page shows the new secret once.",
-		func(ctx context.Context, of supplierauth.Supplier, overlap time.Duration) (made secrets, err error) {
-			made = secrets{ID: of.ID, Name: of.Name}
-			made.WebhookSecret, err = s.deps.Suppliers.RotateWebhookSecret(ctx, of.ID, overlap)
-			return made, err
-		})
+	return s.rotate(c, "This page shows the new secret once.", s.deps.Suppliers.RotateWebhookSecret,
+		func(made *secrets) *string { return &made.WebhookSecret })
 }
 
 func (s *Service) rotate(c *gin.Context, message string,
-	rotate func(context.Context, supplierauth.Supplier, time.Duration) (secrets, error)) error {
+	rotate func(ctx context.Context, id string, overlap time.Duration) (string, error), to func(*secrets) *string) error {
 	supplier, err := s.sole(c)
 	if err != nil {
 		return err
@@ -115,8 +110,8 @@ func (s *Service) rotate(c *gin.Context, message string,
 		return errs.InvalidInput("The overlap is not valid.", errs.At("/overlap", "must be a duration such as 24h"))
 	}
 	logctx.Note(c.Request.Context(), slog.Duration("overlap", overlap))
-	made, err := rotate(c.Request.Context(), supplier, overlap)
-	if err != nil {
+	made := secrets{ID: supplier.ID, Name: supplier.Name}
+	if *to(&made), err = rotate(c.Request.Context(), supplier.ID, overlap); err != nil {
 		return err
 	}
 	return s.show(c, s.site.Text(c, message), "suppliers", "secrets", made)
@@ -135,9 +130,5 @@ func (s *Service) SetConcurrency(c *gin.Context) error {
 	logctx.Note(c.Request.Context(), slog.Int("receiver_concurrency", n))
 	_, err = s.deps.Suppliers.UpdateSupplier(c.Request.Context(), supplier.ID,
 		supplierauth.SupplierPatch{ReceiverConcurrency: &n})
-	if err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Saved. Its receiver takes at most %d calls at once.", n))
-	return nil
+	return s.done(c, err, "Saved. Its receiver takes at most %d calls at once.", n)
 }

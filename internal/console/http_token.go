@@ -116,7 +116,7 @@ func (s *Service) signedIn(c *gin.Context) (bool, error) {
 	if session == "" {
 		return false, nil
 	}
-	return s.deps.Sessions.InConsole(c.Request.Context(), session)
+	return s.deps.Suppliers.InConsole(c.Request.Context(), session)
 }
 
 // Operator is the middleware of actions: 403 when they are off, 401 with the dialog that asks for the token without it.
@@ -178,7 +178,7 @@ func (s *Service) EnterToken(c *gin.Context) error {
 	}
 	ctx, cookie := c.Request.Context(), rand.Text()
 	logctx.KnownBy(ctx, "operator token")
-	if err := s.deps.Sessions.OpenConsole(ctx, cookie+" "+s.deps.Token, operatorHours); err != nil {
+	if err := s.deps.Suppliers.OpenConsole(ctx, cookie+" "+s.deps.Token, operatorHours); err != nil {
 		return err
 	}
 	setCookie(c, cookie, 0)
@@ -194,7 +194,7 @@ func (s *Service) SignOut(c *gin.Context) error {
 	}
 	logctx.KnownBy(c.Request.Context(), "console session")
 	if session := s.session(c); session != "" {
-		if err := s.deps.Sessions.ClosePortal(c.Request.Context(), session); err != nil {
+		if err := s.deps.Suppliers.ClosePortal(c.Request.Context(), session); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/figures"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
@@ -58,7 +59,7 @@ func (v overviewView) Oldest() int64 { return v.Waiting.Milliseconds() }
 // overview returns what a glance should show.
 func (s *views) overview(ctx context.Context, _ query) (any, error) {
 	now := s.deps.Live.Newest()
-	states, err := s.deps.Deliveries.IllStates(ctx)
+	states, err := s.deps.Receivers.IllStates(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -109,40 +110,34 @@ func (s *views) givenUp(ctx context.Context) (lost []deliveries.Delivery, dead i
 	return lost[:min(len(lost), mostLost)], dead, nil
 }
 
+// figuresOf returns the figures: a rate's value is the mean of the last minute, that of a count is what is known now.
 func figuresOf(hour []figures.Point, now figures.Counts) []Figure {
-	series := func(of func(figures.Point) float64) []float64 {
-		values := make([]float64, len(hour))
-		for i, p := range hour {
-			values[i] = of(p)
-		}
-		return values
+	rate := func(name, unit string, of func(figures.Point) float64) Figure {
+		values := lists.Of(hour, of)
+		return Figure{Name: name, Value: mean(values), Unit: unit, Values: values}
 	}
-	known := func(v float64) *float64 {
-		if now.At.IsZero() {
-			return nil
+	count := func(name, unit string, value float64, of func(figures.Point) float64) Figure {
+		f := rate(name, unit, of)
+		if f.Value = &value; now.At.IsZero() {
+			f.Value = nil
 		}
-		return &v
-	}
-	accepted := series(func(p figures.Point) float64 { return p.Accepted })
-	delivered := series(func(p figures.Point) float64 { return p.Delivered })
-	count := func(name, unit string, n int64, of func(figures.Point) int64) Figure {
-		return Figure{Name: name, Value: known(float64(n)), Unit: unit,
-			Values: series(func(p figures.Point) float64 { return float64(of(p)) })}
+		return f
 	}
 	return []Figure{
-		{Name: "Accepted per second", Value: mean(accepted), Unit: "requests, the last minute", Values: accepted},
-		{Name: "Delivered per second", Value: mean(delivered), Unit: "to receivers, the last minute",
-			Values: delivered},
-		count("Backlog", "requests waiting for estimates", now.Enqueued,
-			func(p figures.Point) int64 { return p.Backlog }),
-		{Name: "Oldest waiting", Value: known(now.Oldest.Seconds()), Unit: "seconds",
-			Values: series(func(p figures.Point) float64 { return p.Oldest.Seconds() })},
-		count("Waiting deliveries", "deliveries not delivered yet", now.Pending,
-			func(p figures.Point) int64 { return p.Waiting }),
-		count("Dead deliveries", "deliveries used up their retries", now.Dead,
-			func(p figures.Point) int64 { return p.Dead }),
-		count("Failing receivers", "receivers are failing", now.Failing, func(p figures.Point) int64 { return p.Failing }),
-		count("Paused receivers", "receivers are paused", now.Paused, func(p figures.Point) int64 { return p.Paused }),
+		rate("Accepted per second", "requests, the last minute", func(p figures.Point) float64 { return p.Accepted }),
+		rate("Delivered per second", "to receivers, the last minute", func(p figures.Point) float64 { return p.Delivered }),
+		count("Backlog", "requests waiting for estimates", float64(now.Enqueued),
+			func(p figures.Point) float64 { return float64(p.Backlog) }),
+		count("Oldest waiting", "seconds", now.Oldest.Seconds(),
+			func(p figures.Point) float64 { return p.Oldest.Seconds() }),
+		count("Waiting deliveries", "deliveries not delivered yet", float64(now.Pending),
+			func(p figures.Point) float64 { return float64(p.Waiting) }),
+		count("Dead deliveries", "deliveries used up their retries", float64(now.Dead),
+			func(p figures.Point) float64 { return float64(p.Dead) }),
+		count("Failing receivers", "receivers are failing", float64(now.Failing),
+			func(p figures.Point) float64 { return float64(p.Failing) }),
+		count("Paused receivers", "receivers are paused", float64(now.Paused),
+			func(p figures.Point) float64 { return float64(p.Paused) }),
 	}
 }
 
@@ -160,13 +155,6 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":  web.Line,
 		"count": func(n int) int64 { return int64(n) },
-		"peak":  maximum,
+		"peak":  func(values []float64) float64 { return slices.Max(append(values, 0)) },
 	}
-}
-
-func maximum(values []float64) (m float64) {
-	for _, v := range values {
-		m = max(m, v)
-	}
-	return m
 }

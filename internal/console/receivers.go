@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 const (
@@ -47,7 +49,7 @@ func (s *views) receivers(ctx context.Context, q query) (any, error) {
 		}
 		return receiversView{Items: []receiver{*one}}, nil
 	}
-	states, err := s.deps.Deliveries.IllStates(ctx)
+	states, err := s.deps.Receivers.IllStates(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func (s *views) receivers(ctx context.Context, q query) (any, error) {
 
 // receiverOf returns a supplier's receiver; nil: it has none, and never had one that was called.
 func (s *views) receiverOf(ctx context.Context, supplier string) (*receiver, error) {
-	states, err := s.deps.Deliveries.ReceiverStates(ctx, []string{supplier})
+	states, err := s.deps.Receivers.ReceiverStates(ctx, []string{supplier})
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +105,7 @@ func receiverIn(supplierID string, state receivers.ReceiverState) receiver {
 
 // describe adds what the suppliers say of their receivers, and what waits for them.
 func (s *views) describe(ctx context.Context, list []receiver) error {
-	ids := make([]string, len(list))
-	for i, r := range list {
-		ids[i] = r.SupplierID
-	}
+	ids := lists.Of(list, func(r receiver) string { return r.SupplierID })
 	suppliers, err := s.deps.Suppliers.SuppliersOf(ctx, ids)
 	for _, supplier := range suppliers {
 		i := slices.Index(ids, supplier.ID)
@@ -119,7 +118,7 @@ func (s *views) describe(ctx context.Context, list []receiver) error {
 	for i := range list {
 		conditions[list[i].SupplierID] = &list[i].Condition
 	}
-	return s.deps.Deliveries.Count(ctx, conditions, mostWaiting)
+	return s.deps.Receivers.Count(ctx, conditions, mostWaiting)
 }
 
 // healthy goes through the suppliers for receivers that need no attention.
@@ -130,11 +129,8 @@ func (s *views) healthy(ctx context.Context, after string, ill map[string]receiv
 		if err != nil {
 			return nil, "", err
 		}
-		ids := make([]string, len(suppliers))
-		for i, supplier := range suppliers {
-			ids[i] = supplier.ID
-		}
-		states, err := s.deps.Deliveries.ReceiverStates(ctx, ids)
+		ids := lists.Of(suppliers, func(s supplierauth.Supplier) string { return s.ID })
+		states, err := s.deps.Receivers.ReceiverStates(ctx, ids)
 		if err != nil {
 			return nil, "", err
 		}

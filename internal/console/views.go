@@ -12,6 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/tracker"
@@ -88,15 +89,8 @@ func (s *views) namedDeliveries(ctx context.Context, page []deliveries.Delivery)
 // withNames adds the suppliers' names to a page.
 func withNames[T, Row any](ctx context.Context, s *views, page []T, supplier func(T) string,
 	row func(one T, name string) Row) ([]Row, error) {
-	items, ids := make([]Row, len(page)), make([]string, len(page))
-	for i, one := range page {
-		ids[i] = supplier(one)
-	}
-	names, err := s.names(ctx, ids...)
-	for i, one := range page {
-		items[i] = row(one, names[supplier(one)])
-	}
-	return items, err
+	names, err := s.names(ctx, lists.Of(page, supplier)...)
+	return lists.Of(page, func(one T) Row { return row(one, names[supplier(one)]) }), err
 }
 
 // names returns the suppliers' names by id.

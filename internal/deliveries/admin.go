@@ -69,25 +69,22 @@ const redeliverBatch = 500
 
 // RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. A
 // delivery that comes to the status while it runs is left as it is: otherwise one that dies again would be sent again
-// without end. done is called with how many are redelivered so far.
-func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter, done func(int64)) (int64, error) {
+// without end.
+func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter) (int64, error) {
 	filter.unchanged = d.deps.Now()
-	total, err := d.redeliver(ctx, filter, done)
+	total, err := d.redeliver(ctx, filter)
 	logctx.Note(ctx, slog.Int64("count", total))
 	return total, err
 }
 
 // redeliver goes through the pages of the filter, one transaction each. Between two it yields to other writers on
 // SQLite. However many recoveries a process makes, one page of all of them is written at a time.
-func (d *Keeper) redeliver(ctx context.Context, filter Filter, done func(int64)) (total int64, err error) {
+func (d *Keeper) redeliver(ctx context.Context, filter Filter) (total int64, err error) {
 	var writing time.Time
 	for behind, more := (Key{}), true; more && err == nil; {
 		var n int64
 		n, behind, writing, err = d.redeliverInTurn(ctx, filter, behind, writing)
-		if total += n; err == nil {
-			done(total)
-		}
-		more = !behind.IsZero()
+		total, more = total+n, !behind.IsZero()
 	}
 	return total, err
 }

@@ -185,7 +185,7 @@ func TestDrop_leaves_every_page_of_what_is_kept_exact(t *testing.T) {
 			}
 		}
 	}
-	ledger, err := d.Verify(ctx, func(int64) {})
+	ledger, err := d.Verify(ctx)
 	if err != nil || ledger.Deliveries[Delivered]+ledger.Deliveries[Dead] != 5000 || len(ledger.Faults) > 0 {
 		t.Errorf("%+v: %v", ledger, err)
 	}

@@ -32,7 +32,7 @@ func TestRedelivery_leaves_out_what_has_changed_between_its_list_and_its_lock(t 
 	}
 	ended := make(chan result, 1)
 	go func() {
-		n, err := d.RedeliverAll(context.Background(), Filter{Receiver: "acme", Status: Dead}, func(int64) {})
+		n, err := d.RedeliverAll(context.Background(), Filter{Receiver: "acme", Status: Dead})
 		ended <- result{n, err}
 	}()
 	wait.Until(t, "it waits for the row", func() bool {

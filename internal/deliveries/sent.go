@@ -258,7 +258,7 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 		if chosen.Status == Pending && len(paused) > 0 {
 			continue
 		}
-		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen, func(int64) {})
+		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen)
 		if total, err = total+n, redeliverErr; err != nil {
 			break
 		}

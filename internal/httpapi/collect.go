@@ -240,8 +240,6 @@ func expectation(v any, target reflect.Type, raw jsontext.Value) string {
 			return fmt.Sprintf("must be an integer from %d to %d", -largest-1, largest)
 		}
 		return "must be an integer"
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return "must be an integer that is not negative and not too large"
 	case reflect.Float32, reflect.Float64:
 		if raw.Kind() == '0' {
 			return "must be a number within the range of a double"

@@ -118,7 +118,7 @@ func renderDocs(p docsPage, version string) ([]byte, error) {
 		return nil, err
 	}
 	var body, page bytes.Buffer
-	if err := layout.ExecuteTemplate(&body, file+".html", map[string]any{"Errors": docsErrors}); err != nil {
+	if err := layout.ExecuteTemplate(&body, file+".html", nil); err != nil {
 		return nil, err
 	}
 	err = layout.ExecuteTemplate(&page, "layout.html", map[string]any{
@@ -141,4 +141,18 @@ func isSwagger(file string) bool {
 		}
 	}
 	return false
+}
+
+// Home answers the bare address with a page of the documentation's family, which links to it and to the portal.
+func Home(version string) Handler {
+	page, err := renderDocs(docsPage{"home", "Home"}, version)
+	return func(c *gin.Context) error {
+		if err != nil {
+			return err
+		}
+		c.Header("Content-Security-Policy", docsPolicy)
+		c.Header("Cache-Control", "public, max-age=300")
+		Shared(c, http.StatusOK, "text/html; charset=utf-8", page)
+		return nil
+	}
 }

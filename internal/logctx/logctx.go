@@ -13,7 +13,6 @@ type (
 	attrsKey     struct{}
 	requestIDKey struct{}
 	traceKey     struct{}
-	batchKey     struct{}
 )
 
 // With adds attributes to every log line written with the returned context.
@@ -78,15 +77,4 @@ func WithTraceParent(ctx context.Context, parent string) context.Context {
 func TraceParent(ctx context.Context) string {
 	parent, _ := ctx.Value(traceKey{}).(string)
 	return parent
-}
-
-// WithBatch names the span of the batch that this work is done in, as W3C Trace Context writes it.
-func WithBatch(ctx context.Context, span string) context.Context {
-	return context.WithValue(ctx, batchKey{}, span)
-}
-
-// Batch returns the span of the batch that this work is done in, "" when there is none or it is not traced.
-func Batch(ctx context.Context) string {
-	span, _ := ctx.Value(batchKey{}).(string)
-	return span
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/lists"
-	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -48,43 +47,31 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	}
 	item := intakeItem{requestKey: requestKey{r.SupplierID, r.ID}, shopCode: r.ShopCode, body: text,
 		traceID: r.TraceID, traceParent: r.TraceParent, digest: digest}
-	done, err := s.intake.Do(ctx, item)
-	if s.deps.Link != nil {
-		s.deps.Link(ctx, done.batch)
-	}
+	accepted, err := s.intake.Do(ctx, item)
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
 		return errs.NewUnavailable("The service is stopping.", time.Second, err)
 	case err != nil:
 		return fmt.Errorf("submit request: %w", err)
-	case !done.accepted:
+	case !accepted:
 		return errs.New(errs.Conflict, "You have another request with this id.")
 	default:
 		return nil
 	}
 }
 
-// intakeResult is what came of an item: whether it is what is stored under its id, and the span of its batch. Every
-// caller of a batch whose COMMIT got no answer is answered that the service is unavailable, and repeats: the digest
-// then decides.
-type intakeResult struct {
-	accepted bool
-	batch    string
-}
-
 // newIntakeBatcher starts the intake's batches. None lingers: a request that comes alone is stored at once.
-func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, intakeResult] {
+func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
 	return groupcommit.New(s.deps.Flushers, intakeBatch, 0, s.flushIntake)
 }
 
 // flushIntake stores a batch, publishes what is new and returns for each item whether it is what is stored under its
 // id. The batch belongs to no single caller, so nothing of its context is used. Publishing comes after the COMMIT and
-// waits for nothing; a process that dies in between leaves rows that are due, which their owners find.
-func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []intakeResult, err error) {
+// waits for nothing; a process that dies in between leaves rows that are due, which their owners find. Every caller of a
+// batch whose COMMIT got no answer is answered that the service is unavailable, and repeats: the digest then decides.
+func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()
-	ctx, end := s.traceBatch(ctx, items)
-	defer func() { end(err) }()
 	first := firstOfEach(items)
 	packBodies(first)
 	uids, err := s.store.insert(ctx, first, s.deps.Now())
@@ -107,12 +94,7 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) (results []
 	if err := s.store.addDigests(ctx, before, stored); err != nil {
 		return nil, err
 	}
-	results = make([]intakeResult, len(items))
-	batch := logctx.Batch(ctx)
-	for i, item := range items {
-		results[i] = intakeResult{bytes.Equal(stored[item.requestKey], item.digest), batch}
-	}
-	return results, nil
+	return lists.Of(items, func(item intakeItem) bool { return bytes.Equal(stored[item.requestKey], item.digest) }), nil
 }
 
 // packBodies makes the bodies what is stored of them. The encoder needs much of a stack: few goroutines shall have it.
@@ -120,15 +102,6 @@ func packBodies(items []intakeItem) {
 	for i := range items {
 		items[i].body = pack.Pack(items[i].body)
 	}
-}
-
-// traceBatch begins the batch's span and returns its end.
-func (s *Service) traceBatch(ctx context.Context, items []intakeItem) (context.Context, func(error)) {
-	if s.deps.Batch == nil {
-		return ctx, func(error) {}
-	}
-	parents := lists.Of(items, func(item intakeItem) string { return item.traceParent })
-	return s.deps.Batch(ctx, "group commit", parents)
 }
 
 // firstOfEach returns the batch's requests, the first of each key, in the one order in which all batches lock rows.

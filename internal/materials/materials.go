@@ -58,17 +58,13 @@ type Deps struct {
 	Cursors   cursor.Sealer
 	// the span that ctx is in, as W3C Trace Context writes it; nil: nothing is traced
 	TraceParent func(ctx context.Context) string
-	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced
-	Batch func(ctx context.Context, name string, members []string) (context.Context, func(error))
-	// links the span that ctx is in to another one; nil: nothing is traced
-	Link func(ctx context.Context, other string)
 }
 
 // Service implements the lifecycle of material requests. It is safe for concurrent use.
 type Service struct {
 	deps     Deps
 	store    *store
-	intake   *groupcommit.Batcher[intakeItem, intakeResult]
+	intake   *groupcommit.Batcher[intakeItem, bool]
 	receipts *groupcommit.Batcher[receiptItem, receiptResult]
 	waiters  *waiters
 }

@@ -166,8 +166,7 @@ func (m *modelRun) redeliver(t *rapid.T) {
 
 // retain deletes what is not enqueued; its ids may then be used again.
 func (m *modelRun) retain(t *rapid.T) {
-	if _, err := m.processes[0].operator.Prune(context.Background(), operator.Before(noon.Add(time.Hour)),
-		func(operator.Pruned) {}); err != nil {
+	if _, err := m.processes[0].operator.Prune(context.Background(), operator.Before(noon.Add(time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	for id, l := range m.lives {

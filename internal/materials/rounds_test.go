@@ -72,7 +72,7 @@ func TestWorker_that_was_stopped_stores_nothing_of_what_retention_deleted_meanwh
 			for _, one := range []*pipeline{p, other} {
 				one.now.Store(noon.Add(48 * time.Hour).UnixMicro())
 			}
-			_, err := other.operator.Prune(t.Context(), operator.Before(noon.Add(time.Hour)), func(operator.Pruned) {})
+			_, err := other.operator.Prune(t.Context(), operator.Before(noon.Add(time.Hour)))
 			return estimates.Result{}, err
 		}
 		for range 2 { // it comes once more
@@ -101,7 +101,7 @@ func TestId_used_again_after_retention_has_nothing_in_common_with_its_former_lif
 		expect(t, p.deliverOwn(former, event("acme", 1, noon, "former")), 200)
 		p.now.Store(noon.Add(48 * time.Hour).UnixMicro())
 		old := operator.Before(noon.Add(time.Hour))
-		if pruned, err := p.operator.Prune(t.Context(), old, func(operator.Pruned) {}); err != nil ||
+		if pruned, err := p.operator.Prune(t.Context(), old); err != nil ||
 			pruned != (operator.Pruned{Requests: 1, Events: 1}) {
 			t.Fatalf("pruned %+v, %v", pruned, err)
 		}

@@ -1,13 +1,20 @@
+// Package portal is the suppliers' page: what their API shows and does, in a browser. It has sessions' cookies, pages
+// and words, and no rule of its own: every answer and every refusal comes from the same methods as the API's.
 package portal
 
 import (
+	"context"
 	"embed"
-	"encoding/json"
 	"io/fs"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/caller"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/materials"
+	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
@@ -17,9 +24,9 @@ var pages embed.FS
 // Deps is what the package is built from.
 type Deps struct {
 	Sessions   Sessions
-	Requests   Requests
-	Deliveries Deliveries
-	Receiver   Receiver
+	Requests   *materials.Service
+	Deliveries *deliveries.SelfService            // what is sent to a supplier's own receiver
+	Receiver   *receivers.SelfService             // where a supplier takes its deliveries
 	Bearer     func(scope string) gin.HandlerFunc // authenticates by access token
 	PublicURL  string                             // PUBLIC_URL; empty: the address that a call came in at
 	Now        func() time.Time
@@ -38,7 +45,8 @@ func New(deps Deps) (*Service, error) {
 		return nil, err
 	}
 	site, err := web.New(web.Config{
-		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Functions: functions(), Now: deps.Now,
+		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Now: deps.Now,
+		Functions: map[string]any{"phrase": phraseOf},
 		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"},
 			{Text: "Deliveries", Path: "/deliveries"}, {Text: "Receiver", Path: "/receiver"}},
 	})
@@ -48,10 +56,11 @@ func New(deps Deps) (*Service, error) {
 	return &Service{deps: deps, site: site}, nil
 }
 
-// functions returns what the pages call in addition to those of package web.
-func functions() map[string]any {
-	return map[string]any{
-		"raw":    func(m json.RawMessage) []byte { return m },
-		"phrase": phraseOf,
-	}
+// Sessions are the suppliers' links and browser sessions.
+type Sessions interface {
+	NewPortalLink(ctx context.Context, supplierID string, secure bool) (token string, expires time.Time, err error)
+	OpenPortal(ctx context.Context, link, former string) (supplierauth.PortalSession, error)
+	PortalLinkOwner(ctx context.Context, link string) (supplierID string, err error)
+	PortalPrincipal(ctx context.Context, token string) (caller.Principal, error)
+	ClosePortal(ctx context.Context, token string) error
 }

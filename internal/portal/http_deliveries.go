@@ -2,6 +2,7 @@ package portal
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/receivers"
+	"github.com/supplyhub/supplyhub/internal/web"
 )
 
 const (
@@ -104,11 +106,7 @@ func (s *Service) Redeliver(c *gin.Context) error {
 	if err == nil {
 		err = s.deps.Deliveries.Redeliver(c.Request.Context(), caller.SupplierID(c), id)
 	}
-	if err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "The delivery will be sent again."))
-	return nil
+	return s.done(c, err, "The delivery will be sent again.")
 }
 
 // Recover handles POST /portal/deliveries/redeliver.
@@ -118,14 +116,11 @@ func (s *Service) Recover(c *gin.Context) error {
 		return err
 	}
 	n, err := s.deps.Deliveries.Recover(c.Request.Context(), caller.SupplierID(c), filter)
-	if err != nil {
-		return err
+	if err != nil || n == 0 {
+		return s.done(c, err, "Nothing to recover: no delivery with this status was created in this time.")
 	}
-	if n == 0 {
-		s.done(c, s.site.Text(c, "Nothing to recover: no delivery with this status was created in this time."))
-		return nil
-	}
-	s.done(c, s.site.Count(c, "%d delivery will be sent again.", "%d deliveries will be sent again.", n))
+	s.site.Answer(c, http.StatusOK, web.Outcome{
+		Message: s.site.Count(c, "%d delivery will be sent again.", "%d deliveries will be sent again.", n)})
 	return nil
 }
 

@@ -72,9 +72,12 @@ func (s *Service) render(c *gin.Context, page, current string, data any) error {
 	})
 }
 
-// done answers an action with its message.
-func (s *Service) done(c *gin.Context, message string) {
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
+// done answers an action with what it came to, unless it failed.
+func (s *Service) done(c *gin.Context, err error, text string) error {
+	if err == nil {
+		s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, text)})
+	}
+	return err
 }
 
 // listing is the way to the other pages of a list: the browser goes back.

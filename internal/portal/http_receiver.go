@@ -40,38 +40,26 @@ func (s *Service) SaveReceiver(c *gin.Context) error {
 		return errs.InvalidInput("The receiver's address is not valid.",
 			errs.At("/url", "must not be empty; use Remove to have no receiver"))
 	}
-	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller.SupplierID(c), url); err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Saved. Send a test to see that your receiver answers."))
-	return nil
+	err := s.deps.Receiver.SetURL(c.Request.Context(), caller.SupplierID(c), url)
+	return s.done(c, err, "Saved. Send a test to see that your receiver answers.")
 }
 
 // RemoveReceiver handles POST /portal/receiver/remove.
 func (s *Service) RemoveReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.SetURL(c.Request.Context(), caller.SupplierID(c), ""); err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "The receiver was removed. Pending deliveries are kept for a new one."))
-	return nil
+	err := s.deps.Receiver.SetURL(c.Request.Context(), caller.SupplierID(c), "")
+	return s.done(c, err, "The receiver was removed. Pending deliveries are kept for a new one.")
 }
 
 // PauseReceiver handles POST /portal/receiver/pause.
 func (s *Service) PauseReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.Pause(c.Request.Context(), caller.SupplierID(c)); err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Paused. Nothing is sent and nothing is lost. Deliveries wait until you resume."))
-	return nil
+	err := s.deps.Receiver.Pause(c.Request.Context(), caller.SupplierID(c))
+	return s.done(c, err, "Paused. Nothing is sent and nothing is lost. Deliveries wait until you resume.")
 }
 
 // ResumeReceiver handles POST /portal/receiver/resume.
 func (s *Service) ResumeReceiver(c *gin.Context) error {
-	if err := s.deps.Receiver.Resume(c.Request.Context(), caller.SupplierID(c)); err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Resumed. Everything that was waiting is sent now."))
-	return nil
+	err := s.deps.Receiver.Resume(c.Request.Context(), caller.SupplierID(c))
+	return s.done(c, err, "Resumed. Everything that was waiting is sent now.")
 }
 
 // SendTest handles POST /portal/receiver/test.

@@ -72,12 +72,17 @@ func (p requestPage) Chosen(id string) bool {
 	return p.SelectedEstimateID != nil && *p.SelectedEstimateID == id
 }
 
+// requestID returns the request that a page is about.
+func requestID(c *gin.Context) (int64, error) {
+	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
+		return 0, err
+	}
+	return httpapi.PathInt(c, "id")
+}
+
 // ShowRequest handles GET /portal/requests/{id}.
 func (s *Service) ShowRequest(c *gin.Context) error {
-	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
-		return err
-	}
-	id, err := httpapi.PathInt(c, "id")
+	id, err := requestID(c)
 	if err != nil {
 		return err
 	}
@@ -98,33 +103,21 @@ func (s *Service) ShowRequest(c *gin.Context) error {
 
 // ChooseEstimate handles POST /portal/requests/{id}/choose.
 func (s *Service) ChooseEstimate(c *gin.Context) error {
-	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
-		return err
-	}
-	id, err := httpapi.PathInt(c, "id")
+	id, err := requestID(c)
 	if err != nil {
 		return err
 	}
 	estimate := strings.TrimSpace(c.PostForm("estimate_id"))
-	if _, err := s.deps.Requests.Choose(c.Request.Context(), caller.SupplierID(c), id, estimate); err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "The estimate is chosen. The request is now an order."))
-	return nil
+	_, err = s.deps.Requests.Choose(c.Request.Context(), caller.SupplierID(c), id, estimate)
+	return s.done(c, err, "The estimate is chosen. The request is now an order.")
 }
 
 // EstimateAgain handles POST /portal/requests/{id}/re-estimate.
 func (s *Service) EstimateAgain(c *gin.Context) error {
-	if err := permitted(c, caller.ScopeMaterialRequests); err != nil {
-		return err
-	}
-	id, err := httpapi.PathInt(c, "id")
+	id, err := requestID(c)
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Requests.Estimate(c.Request.Context(), caller.SupplierID(c), id); err != nil {
-		return err
-	}
-	s.done(c, s.site.Text(c, "Fresh estimates are on their way."))
-	return nil
+	err = s.deps.Requests.Estimate(c.Request.Context(), caller.SupplierID(c), id)
+	return s.done(c, err, "Fresh estimates are on their way.")
 }

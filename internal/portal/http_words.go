@@ -5,7 +5,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 // why returns why an attempt failed, or an address is refused, in the reader's language.
@@ -40,4 +42,43 @@ func (s *Service) sentences(c *gin.Context, e *errs.Error) string {
 		sentences = append(sentences, s.site.Text(c, field(v))+" "+s.why(c, v.Detail)+".")
 	}
 	return strings.Join(sentences, " ")
+}
+
+// field returns what the page calls the place of a violation.
+func field(v errs.Violation) string {
+	switch name := v.Place(); name {
+	case "url":
+		return "URL"
+	case "since":
+		return "Since"
+	case "until":
+		return "Until"
+	case "status":
+		return "Status"
+	case "overlap":
+		return "The overlap"
+	case "estimate_id":
+		return "The estimate"
+	default:
+		return name
+	}
+}
+
+// phrase is a reason in parts: Text is translated and has one place when In is not empty, Before is the same
+// everywhere.
+type phrase struct{ Before, Text, In string }
+
+// phraseOf returns why a call failed, in parts.
+func phraseOf(reason string) phrase {
+	p := phrase{Text: reason}
+	if status, rest, found := strings.Cut(reason, ": "); found && strings.HasPrefix(status, "status ") {
+		p.Before, p.Text = status+": ", rest
+	}
+	for _, form := range []string{deliveries.Unanswered, deliveries.Redirects, supplierauth.WholeCall} {
+		begin, end, _ := strings.Cut(form, "%s")
+		if in, found := strings.CutPrefix(p.Text, begin); found && strings.HasSuffix(in, end) {
+			p.Text, p.In = form, strings.TrimSuffix(in, end)
+		}
+	}
+	return p
 }

@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 // Base is the path of the portal.
@@ -22,20 +20,13 @@ type Link struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Linker makes links.
-type Linker interface {
-	NewPortalLink(ctx context.Context, supplierID string, secure bool) (token string, expires time.Time, err error)
-}
-
-var _ Linker = (*supplierauth.Service)(nil)
-
 // NewLink returns a link at the service's public address, such as https://hub.example.
-func NewLink(ctx context.Context, linker Linker, supplierID, public string) (Link, error) {
+func NewLink(ctx context.Context, sessions Sessions, supplierID, public string) (Link, error) {
 	u, err := url.Parse(public)
 	if err != nil {
 		return Link{}, fmt.Errorf("read public address: %w", err)
 	}
-	token, expires, err := linker.NewPortalLink(ctx, supplierID, !plainLoopback(u))
+	token, expires, err := sessions.NewPortalLink(ctx, supplierID, !plainLoopback(u))
 	if err != nil {
 		return Link{}, err
 	}

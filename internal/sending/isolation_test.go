@@ -122,11 +122,11 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 			t.Errorf("an unknown id: %v", err)
 		}
 		if n, err := r.RedeliverAll(t.Context(),
-			deliveries.Filter{Status: deliveries.Failed, Since: time.Now().Add(time.Hour)}, func(int64) {}); err != nil ||
+			deliveries.Filter{Status: deliveries.Failed, Since: time.Now().Add(time.Hour)}); err != nil ||
 			n != 0 {
 			t.Errorf("of the future: %d, %v", n, err)
 		}
-		n, err := r.RedeliverAll(t.Context(), deliveries.Filter{Status: deliveries.Failed}, func(int64) {})
+		n, err := r.RedeliverAll(t.Context(), deliveries.Filter{Status: deliveries.Failed})
 		if err != nil || n != 2 {
 			t.Errorf("of the status: %d, %v", n, err)
 		}

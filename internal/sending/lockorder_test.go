@@ -126,7 +126,7 @@ func TestRedeliveries_recoveries_pauses_and_retention_never_deadlock(t *testing.
 		},
 		"redeliver by ids": func(int) error { _, err := c.Redeliver(ctx, c.some(100)...); return err },
 		"redeliver by status": func(int) error {
-			_, err := c.RedeliverAll(ctx, dead, func(int64) {})
+			_, err := c.RedeliverAll(ctx, dead)
 			return err
 		},
 		"redeliver what is lost": func(int) error {
@@ -140,8 +140,7 @@ func TestRedeliveries_recoveries_pauses_and_retention_never_deadlock(t *testing.
 			return c.Resume(ctx, "acme", receivers.PausedBySupplier)
 		},
 		"retention": func(turn int) error {
-			_, err := c.operator.Prune(ctx, operator.Before(time.UnixMicro(int64(turn*contended/turns))),
-				func(operator.Pruned) {})
+			_, err := c.operator.Prune(ctx, operator.Before(time.UnixMicro(int64(turn*contended/turns))))
 			return err
 		},
 	}
@@ -176,7 +175,7 @@ func TestRedeliveries_recoveries_pauses_and_retention_never_deadlock(t *testing.
 		left == contended {
 		t.Errorf("retention has deleted none of %d: %v", left, err)
 	}
-	if ledger, err := c.Verify(ctx, func(int64) {}); err != nil || len(ledger.Faults) > 0 {
+	if ledger, err := c.Verify(ctx); err != nil || len(ledger.Faults) > 0 {
 		t.Errorf("verify found %v: %v", ledger.Faults[:min(len(ledger.Faults), 5)], err)
 	}
 }

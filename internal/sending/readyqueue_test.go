@@ -64,7 +64,7 @@ func (r *rig) allDeliveredOnce() {
 			r.tb.Errorf("%d to %s is %s after %d attempts", d.RequestID, d.Destination, d.Status, d.AttemptCount)
 		}
 	}
-	ledger, err := r.Verify(r.tb.Context(), func(int64) {})
+	ledger, err := r.Verify(r.tb.Context())
 	if err != nil || len(ledger.Faults) > 0 {
 		r.tb.Errorf("%v %v", ledger.Faults, err)
 	}
@@ -93,7 +93,7 @@ func TestLine_that_does_not_move_goes_back_to_the_database_without_an_attempt(t 
 		wait.Until(t, "the first attempts time out and the others are put back", func() bool { return r.begun() < 2+16 })
 		release()
 		r.settled()
-		ledger, err := r.Verify(t.Context(), func(int64) {})
+		ledger, err := r.Verify(t.Context())
 		if err != nil || len(ledger.Faults) > 0 || ledger.Deliveries[deliveries.Delivered] != 42 {
 			t.Errorf("%v %v", ledger, err)
 		}

@@ -43,7 +43,7 @@ func TestTables_that_are_spread_are_written_supplier_by_supplier(t *testing.T) {
 	if d := r.show("acme"); d.AttemptCount != 6 || len(d.Attempts) != 6 {
 		t.Errorf("after two schedules a delivery is %+v", d)
 	}
-	if ledger, err := r.Verify(t.Context(), func(int64) {}); err != nil || len(ledger.Faults) > 0 {
+	if ledger, err := r.Verify(t.Context()); err != nil || len(ledger.Faults) > 0 {
 		t.Errorf("verify found %v: %v", ledger.Faults, err)
 	}
 }

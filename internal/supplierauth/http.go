@@ -35,7 +35,7 @@ func (s Handlers) Token(c *gin.Context) error {
 	if len(keys) != 1 { // of two, a proxy and we might take different ones
 		return refuseClient()
 	}
-	pair, err := s.exchange(c.Request.Context(), keys[0])
+	pair, err := s.Exchange(c.Request.Context(), keys[0])
 	if err != nil {
 		return err
 	}

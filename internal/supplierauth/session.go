@@ -93,8 +93,8 @@ func supplierKeys() apikey.Format {
 	return apikey.Format{Prefix: "hub_sk_", Domain: "hub/apikey/1\x00"}
 }
 
-// tokenPair is the answer of token and refresh (specification 2.1). Lifetimes are seconds.
-type tokenPair struct {
+// TokenPair is the answer of token and refresh (specification 2.1). Lifetimes are seconds.
+type TokenPair struct {
 	AccessToken      string
 	RefreshToken     string
 	TokenType        string
@@ -102,8 +102,8 @@ type tokenPair struct {
 	RefreshExpiresIn int64
 }
 
-// exchange begins a session for the holder of an API key.
-func (s *Service) exchange(ctx context.Context, key string) (*tokenPair, error) {
+// Exchange begins a session for the holder of an API key.
+func (s *Service) Exchange(ctx context.Context, key string) (*TokenPair, error) {
 	format := supplierKeys()
 	if !format.Valid(key) {
 		return nil, refuseClient()
@@ -125,7 +125,7 @@ func (s *Service) exchange(ctx context.Context, key string) (*tokenPair, error) 
 }
 
 // refresh rotates a refresh token, or ends the session of one that was used before.
-func (s *Service) refresh(ctx context.Context, text string) (*tokenPair, error) {
+func (s *Service) refresh(ctx context.Context, text string) (*TokenPair, error) {
 	presented, ok := parseRefreshToken(text)
 	if !ok {
 		return nil, refuseGrant()
@@ -191,12 +191,12 @@ func (s *Service) Purge(ctx context.Context) error {
 }
 
 // pair returns the tokens of a session as they are issued now.
-func (s *Service) pair(g *grant, refresh refreshToken) (*tokenPair, error) {
+func (s *Service) pair(g *grant, refresh refreshToken) (*TokenPair, error) {
 	access, err := s.tokens.issue(*g)
 	if err != nil {
 		return nil, err
 	}
-	return &tokenPair{
+	return &TokenPair{
 		AccessToken: access, RefreshToken: refresh.text(), TokenType: tokenScheme,
 		ExpiresIn: g.AccessTTL, RefreshExpiresIn: g.RefreshTTL,
 	}, nil

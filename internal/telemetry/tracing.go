@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -40,11 +39,6 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 	given := environ["OTEL_EXPORTER_OTLP_ENDPOINT"] != "" || environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] != ""
 	if !given || environ["OTEL_SDK_DISABLED"] == "true" || environ["OTEL_TRACES_EXPORTER"] == "none" {
 		return &Tracing{}, nil
-	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
-		if p := environ[name]; p != "" && p != "http/protobuf" {
-			return nil, errors.New(name + ": only http/protobuf is spoken")
-		}
 	}
 	exporter, err := otlptracehttp.New(ctx) // it reads the variables itself
 	if err != nil {
@@ -134,11 +128,7 @@ func (t *Tracing) begin(ctx context.Context, name string, attrs []slog.Attr, opt
 	for _, a := range attrs {
 		described = append(described, attribute.String(a.Key, a.Value.String()))
 	}
-	options = append(options, trace.WithAttributes(described...))
-	if batch := spanOf(logctx.Batch(ctx)); batch.IsValid() {
-		options = append(options, trace.WithLinks(trace.Link{SpanContext: batch}))
-	}
-	return t.Provider.Tracer("supplyhub").Start(ctx, name, options...)
+	return t.Provider.Tracer("supplyhub").Start(ctx, name, append(options, trace.WithAttributes(described...))...)
 }
 
 // notSampled names a span that is not recorded, as W3C Trace Context writes it, so that called services record none.
@@ -154,35 +144,6 @@ func end(span trace.Span, err error) {
 		span.SetStatus(codes.Error, err.Error())
 	}
 	span.End()
-}
-
-// Batch begins the span of a batch, given the spans that its members come from as W3C Trace Context writes them, and
-// gives its end. It is in the trace of the first member that is traced, so that it makes no trace of its own, and
-// linked to all of them; spans begun with the context are linked to it. Nothing happens when none of them is traced.
-func (t *Tracing) Batch(ctx context.Context, name string, members []string) (context.Context, func(error)) {
-	if !t.On() {
-		return ctx, func(error) {}
-	}
-	var links []trace.Link
-	for _, member := range members {
-		if from := spanOf(member); from.IsSampled() {
-			links = append(links, trace.Link{SpanContext: from})
-		}
-	}
-	if len(links) == 0 {
-		return ctx, func(error) {}
-	}
-	first := trace.ContextWithRemoteSpanContext(context.Background(), links[0].SpanContext)
-	inside, span := t.Provider.Tracer("supplyhub").Start(first, name, trace.WithLinks(links...),
-		trace.WithAttributes(attribute.Int("members", len(members))))
-	return logctx.WithBatch(ctx, t.Parent(inside)), func(err error) { end(span, err) }
-}
-
-// Link links the span that ctx is in to another one; "": to none.
-func (t *Tracing) Link(ctx context.Context, other string) {
-	if to := spanOf(other); to.IsValid() {
-		trace.SpanFromContext(ctx).AddLink(trace.Link{SpanContext: to})
-	}
 }
 
 // spanOf reads a span as W3C Trace Context writes it; the invalid one for any other text.

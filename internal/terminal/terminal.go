@@ -13,8 +13,6 @@ import (
 	"golang.org/x/term"
 )
 
-const usualWidth = 80 // of a terminal that does not say
-
 // Writer writes to one of a command's streams. A control character comes out as its number, \u001b for instance, which
 // means the same in JSON.
 type Writer struct{ out io.Writer }
@@ -36,24 +34,10 @@ func (w *Writer) Control(text string) error {
 	return err
 }
 
-// Width returns how many columns the terminal has, 0 when the stream is none.
-func (w *Writer) Width() int {
+// IsTerminal reports whether the stream is a terminal.
+func (w *Writer) IsTerminal() bool {
 	file, ok := w.out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return 0
-	}
-	if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
-		return width
-	}
-	return usualWidth
-}
-
-// Width returns how many columns a terminal has that w writes to, 0 when it writes to none.
-func Width(w io.Writer) int {
-	if sized, ok := w.(interface{ Width() int }); ok {
-		return sized.Width()
-	}
-	return 0
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Clean returns text as a Writer writes it.

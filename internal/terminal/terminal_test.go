@@ -54,8 +54,8 @@ func TestControl_is_written_as_it_is_and_a_buffer_is_no_terminal(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w := terminal.New(&out)
-	if err := w.Control("\r\x1b[K"); err != nil || out.String() != "\r\x1b[K" || terminal.Width(w) != 0 {
-		t.Errorf("%q, %v, %d columns", &out, err, terminal.Width(w))
+	if err := w.Control("\r\x1b[K"); err != nil || out.String() != "\r\x1b[K" || w.IsTerminal() {
+		t.Errorf("%q, %v, a terminal: %t", &out, err, w.IsTerminal())
 	}
 	if n, err := fmt.Fprint(w, "\x1b"); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -83,28 +84,26 @@ func challenge(c *gin.Context, status int) {
 	}
 }
 
-// Language returns the tag of the reader's language: the one chosen on the page, or the best of Accept-Language.
-func (s *Site) Language(r *http.Request) string {
-	if cookie, err := r.Cookie(languageCookie); err == nil && s.has(cookie.Value) {
-		return cookie.Value
+// locale returns the reader's language: the one chosen on the page, or the best of Accept-Language.
+func (s *Site) locale(r *http.Request) *locale {
+	if cookie, err := r.Cookie(languageCookie); err == nil && s.index(cookie.Value) >= 0 {
+		return s.languages[s.index(cookie.Value)]
 	}
-	tags, _, err := language.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
-	if err != nil {
-		return s.languages[0].tag
-	}
+	tags, _, _ := language.ParseAcceptLanguage(r.Header.Get("Accept-Language")) // none: the first language
 	_, index, _ := s.matcher.Match(tags...)
-	return s.languages[index].tag
+	return s.languages[index]
 }
 
-func (s *Site) has(tag string) bool {
-	return slices.ContainsFunc(s.languages, func(l *locale) bool { return l.tag == tag })
+// index returns the place of a language; -1: there is none of this tag.
+func (s *Site) index(tag string) int {
+	return slices.IndexFunc(s.languages, func(l *locale) bool { return l.tag == tag })
 }
 
 // SwitchLanguage is a middleware: ?lang=pt keeps the choice in a cookie and redirects to the page without it.
 func (s *Site) SwitchLanguage(c *gin.Context) {
 	query := c.Request.URL.Query()
 	tag := query.Get("lang")
-	if tag == "" || !s.has(tag) || c.Request.Method != http.MethodGet {
+	if s.index(tag) < 0 || c.Request.Method != http.MethodGet {
 		return
 	}
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // a preference, not a secret: it may travel over plain HTTP
@@ -137,7 +136,7 @@ func SameOrigin(r *http.Request) error {
 
 // Render answers with a page, which is never stored anywhere.
 func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
-	l := s.locale(s.Language(c.Request))
+	l := s.locale(c.Request)
 	t, ok := l.pages()[page]
 	if !ok {
 		return fmt.Errorf("no page %s", page)
@@ -188,7 +187,7 @@ func (s *Site) Answer(c *gin.Context, status int, o Outcome) {
 
 // Fragment returns a defined template of a page as HTML, for Outcome.Result.
 func (s *Site) Fragment(c *gin.Context, page, name string, data any) (string, error) {
-	t, ok := s.locale(s.Language(c.Request)).pages()[page]
+	t, ok := s.locale(c.Request).pages()[page]
 	if !ok {
 		return "", fmt.Errorf("no page %s", page)
 	}
@@ -197,4 +196,27 @@ func (s *Site) Fragment(c *gin.Context, page, name string, data any) (string, er
 		return "", fmt.Errorf("render %s of %s: %w", name, page, err)
 	}
 	return b.String(), nil
+}
+
+// Text returns one of the site's texts in the reader's language.
+func (s *Site) Text(c *gin.Context, text string, arguments ...any) string {
+	return s.locale(c.Request).translate(text, arguments...)
+}
+
+// State returns a state in the reader's language.
+func (s *Site) State(c *gin.Context, state string) string { return s.Text(c, stateWord(state)) }
+
+// Count returns a text that depends on a number.
+func (s *Site) Count(c *gin.Context, one, many string, n int64) string {
+	return s.locale(c.Request).plural(one, many, n)
+}
+
+// Explain returns an error for the reader: known says it of one that callers may see, and internal is said of any
+// other.
+func (s *Site) Explain(c *gin.Context, err error, internal string, known func(*errs.Error) string) string {
+	e, ok := errors.AsType[*errs.Error](err)
+	if !ok || e.Kind == errs.Internal {
+		return s.Text(c, internal)
+	}
+	return known(e)
 }

@@ -140,20 +140,7 @@ func (s *Site) parse(l *locale) (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-// Translate returns the text in the language of the tag, with its arguments; English where there is no translation.
-func (s *Site) Translate(tag, text string, arguments ...any) string {
-	return s.locale(tag).translate(text, arguments...)
-}
-
-func (s *Site) locale(tag string) *locale {
-	for _, l := range s.languages {
-		if l.tag == tag {
-			return l
-		}
-	}
-	return s.languages[0]
-}
-
+// translate returns the text in the language, with its arguments; English where there is no translation.
 func (l *locale) translate(text string, arguments ...any) string {
 	if translated := l.texts[text]; translated != "" {
 		text = translated

@@ -38,13 +38,13 @@ func Before(at time.Time) Old {
 // Prune deletes the old requests, each in one transaction with all that belongs to it: rounds, events, deliveries. A
 // delivery to a supplier's receiver that has been pending for as long is dead before. An enqueued request stays, and so
 // does one of which something else is pending. Afterwards a supplier may use such an id for another request, which has
-// nothing in common with the old one. done is called with what is deleted so far.
-func (s *Service) Prune(ctx context.Context, old Old, done func(Pruned)) (Pruned, error) {
+// nothing in common with the old one.
+func (s *Service) Prune(ctx context.Context, old Old) (Pruned, error) {
 	if err := s.deps.Events.End(ctx, old.Before, old.Reason); err != nil {
 		return Pruned{}, fmt.Errorf("end old deliveries: %w", err)
 	}
 	return s.prune(ctx, pruning{made: old.Before, changed: old.Before,
-		of: round.Partition{First: math.MinInt64, End: math.MaxInt64}}, done)
+		of: round.Partition{First: math.MinInt64, End: math.MaxInt64}})
 }
 
 // pruning is which requests are deleted: those of a partition that were made and last changed before the two times.
@@ -56,7 +56,7 @@ type pruning struct {
 
 // prune goes through the requests in the order in which they were accepted, and ends behind a batch of which all were
 // made later.
-func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p Pruned, err error) {
+func (s *Service) prune(ctx context.Context, what pruning) (p Pruned, err error) {
 	var writing time.Time
 	for from, more := what.of.First, true; more; {
 		var old []round.Round
@@ -77,7 +77,6 @@ func (s *Service) prune(ctx context.Context, what pruning, done func(Pruned)) (p
 		if err != nil {
 			return p, fmt.Errorf("prune requests: %w", err)
 		}
-		done(p)
 		writing = s.deps.DB.Yield(ctx, writing)
 	}
 	return p, ctx.Err()
@@ -121,7 +120,7 @@ func (s *Service) Expire(ctx context.Context, old Old, done func(p round.Partiti
 		return sum, err
 	}
 	if len(all) == 0 || all[0].Opened.IsZero() && !isOver(all[0], old.Before) {
-		return s.Prune(ctx, old, func(Pruned) {})
+		return s.Prune(ctx, old)
 	}
 	if err := s.deps.Events.End(ctx, old.Before, old.Reason); err != nil {
 		return sum, fmt.Errorf("end old deliveries: %w", err)
@@ -158,7 +157,7 @@ func (s *Service) expire(ctx context.Context, p round.Partition, before time.Tim
 	if made.After(before) {
 		made = before
 	}
-	pruned, err = s.prune(ctx, pruning{made: made, changed: before, of: p, dropped: kept == ""}, func(Pruned) {})
+	pruned, err = s.prune(ctx, pruning{made: made, changed: before, of: p, dropped: kept == ""})
 	if err != nil || kept != "" {
 		return pruned, kept, err
 	}

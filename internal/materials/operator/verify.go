@@ -37,13 +37,12 @@ type Underway func(ctx context.Context, rounds []round.Round) (map[round.Round]b
 
 // Verify goes through all requests, in batches by their keys: whatever is estimated has its estimates, whatever is
 // selected its choice, and whatever is enqueued is either waiting for its estimation or on its way. A request that
-// changes meanwhile is no fault. Of each kind mostFaults are named. done is called with how many requests were checked
-// so far.
-func (s *Service) Verify(ctx context.Context, underway Underway, done func(int64)) (Ledger, error) {
+// changes meanwhile is no fault. Of each kind mostFaults are named.
+func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error) {
 	ledger := Ledger{Faults: []string{}, Requests: map[materials.Status]int64{
 		materials.Enqueued: 0, materials.Estimated: 0, materials.Selected: 0, materials.Failed: 0}}
 	var faults [len(faultTexts)][]string
-	late, checked := s.deps.Now().Add(-lateAfter), int64(0)
+	late := s.deps.Now().Add(-lateAfter)
 	for after := (requestKey{ID: math.MinInt64}); ; {
 		batch, err := s.store.verified(ctx, after, late, verifyBatch)
 		if err != nil {
@@ -56,8 +55,7 @@ func (s *Service) Verify(ctx context.Context, underway Underway, done func(int64
 			return Ledger{}, err
 		}
 		last := batch[len(batch)-1]
-		after, checked = requestKey{last.SupplierID, last.RequestID}, checked+int64(len(batch))
-		done(checked)
+		after = requestKey{last.SupplierID, last.RequestID}
 	}
 	for _, found := range faults {
 		ledger.Faults = append(ledger.Faults, found...)

@@ -53,8 +53,6 @@ type Deps struct {
 	Ledger    *materials.RequestLedger // records that an estimation failed permanently
 	Flushers  int                      // concurrent batches; 1 on SQLite
 	AtOnce    int                      // estimations that may be under way; 0: 256
-	// begins the span of a batch whose members come from these spans, and returns its end; nil: nothing is traced
-	Batch func(ctx context.Context, name string, members []string) (context.Context, func(error))
 	// the waits between the estimations of a round while something they need is unavailable
 	Schedule []time.Duration
 }

@@ -125,9 +125,7 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 		p.read = read
 		s.hand.weigh(p.Round, p.size)
 	}
-	inBatch, end := s.traceBatch(requests)
-	defer func() { end(err) }()
-	inTime, late := s.estimateAll(inBatch, requests)
+	inTime, late := s.estimateAll(context.Background(), requests)
 	for _, p := range late {
 		going[p.Round] = true
 	}
@@ -155,16 +153,6 @@ func (s *Service) finish(requests []*pending) error {
 		}
 	}
 	return nil
-}
-
-// traceBatch begins the batch's span and returns its end.
-func (s *Service) traceBatch(requests []*pending) (context.Context, func(error)) {
-	ctx := context.Background()
-	if s.deps.Batch == nil {
-		return ctx, func(error) {}
-	}
-	parents := lists.Of(requests, func(p *pending) string { return p.TraceParent })
-	return s.deps.Batch(ctx, "estimate batch", parents)
 }
 
 // storeEvents stores the events of the estimated rounds, which are sent when that is committed. A crash before the
