@@ -175,7 +175,7 @@ var helpers = []string{"deployments/guide", "internal/acceptance", "internal/app
 var ownClocks = []string{
 	// the database's own time
 	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/errors.go",
-	"internal/database/query.go", "internal/database/sqlite.go", "internal/database/unresponsive_server.go",
+	"internal/database/query.go", "internal/database/sqlite.go", "internal/database/answering.go",
 	"internal/app/doctor_*.go", "internal/app/notices.go", "internal/app/watch.go", "internal/httpapi/middleware.go",
 	"internal/httpapi/decode.go",
 	"internal/httpapi/docs/receiver/main.go", // what a supplier copies
