@@ -45,13 +45,15 @@ var edges = map[string][]string{
 		"internal/round", "internal/tracker", "internal/deliveries", "internal/receivers", "internal/sending",
 		"pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify", "internal/errs", "internal/logctx", "internal/sleep",
-		"internal/terminal", "deployments", // the rights of each role
+		"internal/terminal", "internal/doctor",
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
 		"internal/logctx",
 		"internal/materials", "internal/round", "internal/scoreboard", "internal/supplierauth", "internal/tracker",
 		"internal/web", "internal/deliveries", "internal/receivers"},
-	"internal/figures":     {"internal/database", "internal/errs"},
+	"internal/figures": {"internal/database", "internal/errs"},
+	"internal/doctor": {"internal/database", "internal/errs", "internal/queue", "internal/telemetry",
+		"deployments"}, // the rights of each role
 	"internal/notice":      {},
 	"internal/notify":      {"internal/database", "internal/errs", "internal/notice", "internal/sleep", "pkg/webhook"},
 	"internal/caller":      {"pkg/webhook"}, // what signs the calls of a receiver
