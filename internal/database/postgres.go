@@ -146,43 +146,33 @@ func parameter(address, name string) string {
 	return u.Query().Get(name)
 }
 
-// share divides pool_max_conns, which holds for the whole process.
+// share divides pool_max_conns, which holds for the whole process: how many connections write, how many a reader has,
+// and how many read views of others at once. A quarter of all read, at most eight, and a quarter of those, but one at
+// least, views of others. Where these have a login of their own they have as many connections of their own: not a
+// reader's last ones.
 func share(ctx context.Context, config Config, limit int32) (write, read, others int32) {
-	if parameter(config.URL, "pool_max_conns") == "" {
-		return writers, readers - apart(config, readers), readers / readerShare
+	write, read = writers, readers
+	if parameter(config.URL, "pool_max_conns") != "" {
+		if limit < fewest {
+			config.Log.WarnContext(ctx, "pool_max_conns is taken as the fewest connections that the service works with",
+				"pool_max_conns", limit, "taken", fewest)
+			limit = fewest
+		}
+		if config.NoReaders {
+			return limit, 1, 1 // a reader that is made for a moment, to look at something
+		}
+		read = min(limit/readerShare, readers)
+		write = limit - read
 	}
-	if limit < fewest {
-		config.Log.WarnContext(ctx, "pool_max_conns is taken as the fewest connections that the service works with",
-			"pool_max_conns", limit, "taken", fewest)
-		limit = fewest
-	}
-	return divide(limit, config)
-}
-
-// divide returns how many connections write, how many a reader has, and how many read views of others at once. A
-// quarter of all read, at most eight, and a quarter of those, but one at least, views of others. Where these have a
-// login of their own they have as many connections of their own: not a reader's last ones.
-func divide(limit int32, config Config) (write, read, others int32) {
-	if config.NoReaders {
-		return limit, 1, 1 // a reader that is made for a moment, to look at something
-	}
-	read = min(limit/readerShare, readers)
 	others = max(read/readerShare, 1)
-	write = limit - read
-	if own := apart(config, read); own > 0 {
-		read -= own
-	} else if config.OthersURL != "" {
+	switch {
+	case config.OthersURL == "":
+	case read >= readerShare:
+		read -= others
+	default:
 		write -= others
 	}
 	return write, read, others
-}
-
-// apart returns how many of a reader's connections are those of the login for views of others.
-func apart(config Config, read int32) int32 {
-	if config.OthersURL == "" {
-		return 0
-	}
-	return read / readerShare
 }
 
 // fewWriters returns how many of the fewest connections write.
