@@ -81,7 +81,7 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeAll())
 	}
 	db := DB{Dialect: Dialect{engine: SQLite}, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
-		close: closeAll, log: log, othersPool: others}
+		close: closeAll, log: log, readPool: reader, othersPool: others}
 	return db.follow(ctx, machineClock), nil
 }
 
