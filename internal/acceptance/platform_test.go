@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,43 +45,6 @@ func TestSchema_is_migrated_by_serve_and_migrate_alone(t *testing.T) {
 	databasetest.Script(t, h.Env["DATABASE_URL"], next)
 	refused("serve on a later schema", "newer", "serve")
 	refused("migrate on a later schema", "newer", "migrate")
-}
-
-func TestSchema_of_a_development_version_is_refused_in_a_line_by_every_program(t *testing.T) {
-	t.Parallel()
-	for _, stack := range apptest.Stacks {
-		t.Run(string(stack), func(t *testing.T) {
-			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
-			for _, p := range append(h.Workers, h.APIs...) {
-				stop(t, p)
-			}
-			// Neither the rows count nor the versions that goose noted: the tables have another name now.
-			if _, err := openDatabase(t, h).ExecContext(t.Context(),
-				`ALTER TABLE schema_versions RENAME TO goose_db_version`); err != nil {
-				t.Fatal(err)
-			}
-			refused := func(what string, output string, code int) {
-				t.Helper()
-				if code != 1 || strings.Count(output, "made by a development version before 0.1.0") != 1 {
-					t.Errorf("%s: exit code %d, printed %q", what, code, output)
-				}
-			}
-			for _, args := range [][]string{{"serve"}, {"migrate"}, {"supplier", "list"}, {"verify"}} {
-				_, errOut, code := h.Command(t, args...)
-				refused(args[0], errOut, code)
-			}
-			if stack == apptest.Production {
-				cmd := exec.CommandContext(t.Context(), apptest.Binary(t, "worker"))
-				for name, value := range h.Env {
-					cmd.Env = append(cmd.Env, name+"="+value)
-				}
-				cmd.Env = append(cmd.Env, "ESTIMATES_WEBHOOK_BASE_URL=http://127.0.0.1:1")
-				output, _ := cmd.CombinedOutput() // its exit code is looked at
-				refused("the worker", string(output), cmd.ProcessState.ExitCode())
-			}
-		})
-	}
 }
 
 // failoverTime is within which everything is served again after the promotion.

@@ -1,177 +1,327 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/doctor"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/telemetry"
+	"github.com/supplyhub/supplyhub/internal/tracker"
 )
 
-// How a check of the doctor ended.
+// What the doctor of a process looks at, besides the servers (package doctor): what the features keep.
+
 const (
-	well    = "ok"
-	warning = "warning" // the service works; an operator should know
-	broken  = "broken"
+	longWait   = 30 * time.Second
+	repairRead = "the database answers, but not this query: repair what the error names, then run doctor again"
 )
 
-const checkTimeout = 15 * time.Second // of what the doctor asks one dependency
+// Checkup is what the doctor found.
+type Checkup = doctor.Checkup
 
-// Check is one line of the doctor.
-type Check struct {
-	Name   string `json:"name"`
-	Status string `json:"status"` // ok, warning or broken
-	Detail string `json:"detail"`
-	Todo   string `json:"todo"` // what to do about it; empty when there is nothing
-}
-
-// Checkup is what the doctor found. OK is false when something is broken.
-type Checkup struct {
-	OK     bool    `json:"ok"`
-	Checks []Check `json:"checks"`
-}
-
-// WriteText writes one line for each check.
-func (c Checkup) WriteText(w io.Writer) error {
-	const gap = 2
-	lines := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
-	for _, check := range c.Checks {
-		text := check.Detail
-		if check.Todo != "" {
-			text += " -> " + check.Todo
-		}
-		fmt.Fprintf(lines, "%s\t%s\t%s\n", check.Status, check.Name, strings.ReplaceAll(text, "\n", " "))
-	}
-	return lines.Flush()
-}
-
-// WriteJSON writes the whole as one object.
-func (c Checkup) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(c)
-}
-
-// doctor looks at everything that a process of the role needs, and leaves all as it was.
-type doctor struct {
+// examination looks at everything that a process of the role needs, and leaves all as it was.
+type examination struct {
 	pipeline
+	*doctor.Checkup
 	role         config.Role
 	installation string // empty: the database does not say
-	checks       []Check
 }
 
 // DoctorAPI looks at everything that the api of this environment needs.
 func DoctorAPI(ctx context.Context, environ map[string]string) Checkup {
-	d := &doctor{role: config.ForAPI}
-	if d.configured(environ) {
-		d.examine(ctx, d.examineTrackers)
-		d.sayPublic()
-		d.examineEvents(ctx)
-		d.sayProxy(environ)
-		d.providers(ctx)
-	}
-	return d.checkup()
+	d := &examination{Checkup: doctor.New(), role: config.ForAPI}
+	return d.examine(ctx, environ, d.trackers, d.public)
 }
 
-// DoctorWorker looks at everything that the worker of this environment needs.
+// DoctorWorker looks at everything that the worker of this environment needs. It has no tracker listings, and links
+// none.
 func DoctorWorker(ctx context.Context, environ map[string]string) Checkup {
-	d := &doctor{role: config.ForWorker}
-	if d.configured(environ) {
-		d.examine(ctx, func(context.Context) {}) // a worker has no tracker listings, and links none
-		d.examineEvents(ctx)
-		d.sayProxy(environ)
-		d.providers(ctx)
-	}
-	return d.checkup()
+	d := &examination{Checkup: doctor.New(), role: config.ForWorker}
+	return d.examine(ctx, environ, func(context.Context) {}, func() {})
 }
 
-func (d *doctor) checkup() Checkup {
-	c := Checkup{OK: true, Checks: d.checks}
-	for _, check := range d.checks {
-		c.OK = c.OK && check.Status != broken
+// examine looks at the parts that both roles have, and by listings and public at those that an api has besides.
+func (d *examination) examine(ctx context.Context, environ map[string]string, listings func(context.Context),
+	public func()) Checkup {
+	if !d.configured(environ) {
+		return *d.Checkup
 	}
-	return c
-}
-
-func (d *doctor) say(status, name, todo, detail string, args ...any) {
-	for i, arg := range args {
-		if err, is := arg.(error); is {
-			args[i] = errs.Text(err)
+	if d.opened(ctx) {
+		d.stored(ctx, listings)
+	} else {
+		d.Say(doctor.Warning, "own endpoint", "repair what is above first", "not looked at")
+		d.Say(doctor.Warning, "receivers", "repair what is above first", "not looked at")
+		d.queued(ctx)
+	}
+	public()
+	d.events(ctx)
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
+		// where a call ends has to be known before it is made
+		if environ[name] != "" {
+			d.Say(doctor.Warning, "proxy",
+				"let the workers reach receivers directly; WEBHOOK_DENY_NETWORKS keeps them out of your networks",
+				"%s is set: the scoreboard's providers and traces are called through it, webhooks, PostgreSQL and NATS are not", name)
+			break
 		}
 	}
-	d.checks = append(d.checks, Check{Name: name, Status: status,
-		Detail: telemetry.WithoutCredentials(fmt.Sprintf(detail, args...)), Todo: todo})
+	d.providers(ctx)
+	return *d.Checkup
 }
 
 // configured reports whether there is a configuration to go on with.
-func (d *doctor) configured(environ map[string]string) bool {
+func (d *examination) configured(environ map[string]string) bool {
 	cfg, _, err := Configure(environ, d.role, io.Discard)
 	if err != nil {
 		for fault := range strings.Lines(err.Error()) {
-			d.say(broken, "configuration", "correct the variable", "%s", strings.TrimSpace(fault))
+			d.Say(doctor.Broken, "configuration", "correct the variable", "%s", strings.TrimSpace(fault))
 		}
 		return false
 	}
 	d.pipeline = pipeline{cfg: cfg, log: slog.New(slog.DiscardHandler), registry: telemetry.NewRegistry()}
-	d.say(well, "configuration", "", "every variable can be read")
+	d.Well("configuration", "every variable can be read")
 	for _, warned := range config.Misspelled(environ) {
-		d.say(warning, "configuration", "correct the name", "%v", warned)
+		d.Say(doctor.Warning, "configuration", "correct the name", "%v", warned)
 	}
 	return true
-}
-
-// examine looks at the parts that both roles have, and by listings at those of the database that an api has besides.
-func (d *doctor) examine(ctx context.Context, listings func(context.Context)) {
-	if !d.opened(ctx) {
-		d.say(warning, "own endpoint", "repair what is above first", "not looked at")
-		d.say(warning, "receivers", "repair what is above first", "not looked at")
-		d.examineQueue(ctx)
-		return
-	}
-	defer d.close(ctx)
-	reached := d.examineDatabase(ctx)
-	if reached {
-		d.examineWaiting(ctx)
-		listings(ctx)
-	}
-	d.examineQueue(ctx)
-	d.examineEndpoint(ctx)
-	if !reached {
-		d.say(warning, "receivers", "repair the database first", "not looked at")
-		return
-	}
-	d.examineReceivers(ctx)
 }
 
 // opened reports whether the pipeline could be built. It does so without connecting to anything or making anything.
-func (d *doctor) opened(ctx context.Context) bool {
+func (d *examination) opened(ctx context.Context) bool {
 	if _, err := os.Stat(d.cfg.SQLitePath()); d.cfg.DatabaseURL == "" && errors.Is(err, fs.ErrNotExist) {
-		d.say(broken, "database", "start `api serve` once, or set DATA_DIR or DATABASE_URL",
+		d.Say(doctor.Broken, "database", "start `api serve` once, or set DATA_DIR or DATABASE_URL",
 			"there is none in DATA_DIR (%s)", d.cfg.DataDir)
 		return false
 	}
-	if err := d.open(ctx, use{profile: database.Serving, noReaders: d.role != config.ForAPI, asItIs: true}); err != nil {
-		d.say(broken, "database", "correct DATABASE_URL, or let this user read and write DATA_DIR", "it cannot be opened: %v",
-			err)
-		return false
+	err := d.open(ctx, use{profile: database.Serving, noReaders: d.role != config.ForAPI, asItIs: true})
+	if err != nil {
+		d.Say(doctor.Broken, "database", "correct DATABASE_URL, or let this user read and write DATA_DIR",
+			"it cannot be opened: %v", err)
 	}
-	return true
+	return err == nil
 }
 
-func (d *doctor) close(ctx context.Context) {
-	if err := d.pipeline.Close(); err != nil {
-		d.log.WarnContext(ctx, "close failed", "error", err)
+// stored looks at the database and what is kept there, at the queue, and at where webhooks go.
+func (d *examination) stored(ctx context.Context, listings func(context.Context)) {
+	defer func() { _ = d.Close() }() // nothing was changed
+	login := map[config.Role]string{config.ForAPI: "supplyhub_api", config.ForWorker: "supplyhub_worker"}[d.role]
+	reached := d.Database(ctx, d.db, login, d.role == config.ForAPI)
+	if reached {
+		d.partitions(ctx)
+		d.waiting(ctx)
+		listings(ctx)
 	}
+	d.queued(ctx)
+	base, fault, todo := d.callEndpoint(ctx)
+	d.Tried(fault, "own endpoint", todo, "", "%s answers and takes the signature", base)
+	if !reached {
+		d.Say(doctor.Warning, "receivers", "repair the database first", "not looked at")
+		return
+	}
+	d.receivers(ctx)
+}
+
+func (d *examination) partitions(ctx context.Context) {
+	if d.role != config.ForAPI || d.cfg.Retention == 0 || d.db.Engine() != database.Postgres {
+		return
+	}
+	const name = "retention"
+	list, err := d.Deliveries.Partitions(ctx)
+	if err != nil {
+		d.Say(doctor.Broken, name, "run deployments/postgres-roles.sql as the owner, with what it has for RETENTION_DAYS",
+			"%v", err)
+		return
+	}
+	var kept []string
+	for _, p := range list {
+		if p.Kept != "" {
+			kept = append(kept, p.Name+" ("+p.Kept+")")
+		}
+	}
+	if len(kept) > 0 {
+		d.Say(doctor.Warning, name, "`api delivery list --status pending` shows what waits; resume or end it, "+
+			"then run `api retention run`", "partitions of events that are old are kept: %s", strings.Join(kept, ", "))
+		return
+	}
+	d.Well(name, "%d partitions of events are in use, none is kept for long", len(list))
+}
+
+// waiting prints how long requests wait, and finds out whose the queue's stream has to be.
+func (d *examination) waiting(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, doctor.Timeout)
+	defer cancel()
+	const name = "waiting requests"
+	todo := "start a worker"
+	if d.processes(ctx) {
+		todo = "look at what is said of the own endpoint and at the worker's log, or start more workers"
+	}
+	counts, err := d.figures.Count(ctx)
+	if err == nil {
+		d.installation, err = d.db.Installation(ctx)
+	}
+	if err == nil && counts.Oldest > longWait {
+		d.Say(doctor.Warning, name, todo+"; `api request list --status enqueued` shows which wait",
+			"the oldest has waited %s for its estimates", counts.Oldest.Round(time.Second))
+		return
+	}
+	d.Tried(err, name, repairRead, "they could not be counted: ", "none has waited for long")
+}
+
+// processes prints which processes recorded their work lately, and reports whether one of them is a worker.
+func (d *examination) processes(ctx context.Context) (work bool) {
+	const name = "processes"
+	found, err := d.figures.Processes(ctx)
+	shown := "none runs"
+	for i, p := range found {
+		one := fmt.Sprintf("%s %s since %s", p.Role, p.Version, p.Since.Format(time.RFC3339))
+		if shown += ", " + one; i == 0 {
+			shown = one
+		}
+		work = work || p.Works()
+	}
+	if len(found) > 0 && !work {
+		d.Say(doctor.Warning, name, "start a worker: requests are accepted and wait", "no worker runs; %s", shown)
+		return false
+	}
+	d.Tried(err, name, repairRead, "they could not be read: ", "%s", shown)
+	return work
+}
+
+// queued looks at the queue, and asks the process on this machine about it.
+func (d *examination) queued(ctx context.Context) {
+	role, ask, address := "api", APIHealth, cmp.Or(d.cfg.AdminAddr, defaultAPIAdmin)
+	if d.role == config.ForWorker {
+		role, ask, address = "worker", WorkerHealth, cmp.Or(d.cfg.AdminAddr, defaultWorkerAdmin)
+	}
+	cfg := d.queueConfig(role)
+	cfg.Installation = d.installation
+	d.Queue(ctx, cfg, d.role == config.ForWorker, func(ctx context.Context) doctor.Health {
+		health, err := ask(ctx, d.cfg)
+		return doctor.Health{Role: role, Address: address, Queue: health.Checks["nats"], Err: err,
+			NotReady: errors.Is(err, errNotReady)}
+	})
+}
+
+// receivers prints how each supplier's receiver did last.
+func (d *examination) receivers(ctx context.Context) {
+	const name = "receivers"
+	suppliers, err := d.Suppliers.ListSuppliers(ctx)
+	suppliers = slices.DeleteFunc(suppliers, func(s supplierauth.Supplier) bool { return !s.Active || s.WebhookURL == "" })
+	if err != nil || len(suppliers) == 0 {
+		d.Tried(err, name, repairRead, "the suppliers could not be read: ", "no supplier has one")
+	}
+	for _, s := range suppliers {
+		if err := d.receiver(ctx, s); err != nil {
+			d.Say(doctor.Broken, "receiver of "+s.ID, repairRead, "its state could not be read: %v", err)
+		}
+	}
+}
+
+func (d *examination) receiver(ctx context.Context, s supplierauth.Supplier) error {
+	name := fmt.Sprintf("receiver of %s (%q)", s.ID, s.Name)
+	receivers, err := d.Suppliers.Receivers(ctx, []string{s.ID})
+	if err != nil {
+		return err
+	}
+	if len(receivers[s.ID].Secrets) == 0 {
+		d.Say(doctor.Broken, name, "put the key that sealed it into SECRETS_KEY, or run `api supplier rotate-webhook-secret "+
+			s.ID+"`", "its signing secret cannot be opened")
+		return nil
+	}
+	state, err := d.Deliveries.ReceiverState(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case state.PausedBy != "":
+		why := map[bool]string{true: ": it answered 410"}[state.Condition().Gone()]
+		d.Say(doctor.Warning, name, "run `api supplier resume "+s.ID+"` when it works again; `api receiver list` shows what "+
+			"waits", "paused by the %s%s", state.PausedBy, why)
+	case state.Failing():
+		d.Say(doctor.Warning, name, "send the supplier the link of `api supplier portal-link "+s.ID+"`; "+
+			"`api receiver list` shows what waits", "failing, %d times in a row: %s", state.Failures, state.LastError)
+	case state.LastSuccess == nil && state.LastFailure == nil:
+		d.Well(name, "never called yet")
+	case state.LastSuccess == nil:
+		d.Well(name, "its last %d calls failed: %s", state.Failures, state.LastError)
+	default:
+		d.Well(name, "last success %s", state.LastSuccess.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// trackers reads each view that a tracker client is granted, and says what is not shown of it.
+func (d *examination) trackers(ctx context.Context) {
+	const name = "tracker views"
+	ctx, cancel := context.WithTimeout(ctx, doctor.Timeout)
+	defer cancel()
+	trackers, err := tracker.New(tracker.Deps{DB: d.db, Log: d.log, Now: d.db.Now})
+	if err != nil {
+		d.Say(doctor.Broken, name, "repair the database first", "they cannot be read: %v", err)
+		return
+	}
+	defer trackers.Close()
+	ailments, err := trackers.Ailments(ctx)
+	whole := 0
+	for _, view := range slices.Sorted(maps.Keys(ailments)) {
+		if len(ailments[view]) == 0 {
+			whole++
+		}
+		for _, ailment := range ailments[view] {
+			d.Say(doctor.Warning, "tracker view "+view, "change the view, or `api tracker client set-views ID`", "%s", ailment)
+		}
+	}
+	d.Tried(err, name, "repair the database first", "they cannot be looked at: ", "%d are shown whole", whole)
+}
+
+// events sends a test event to where operator events go.
+func (d *examination) events(ctx context.Context) {
+	if d.cfg.EventsURL == "" {
+		return
+	}
+	sent, err := TestNotice(ctx, d.cfg)
+	if err == nil && !sent.Taken() {
+		err = fmt.Errorf("OPERATOR_WEBHOOK_URL answers %d to a test event", sent.Status)
+	}
+	d.Tried(err, "operator events", "correct OPERATOR_WEBHOOK_URL, or repair what it names; `api notify test` tries again",
+		"", "OPERATOR_WEBHOOK_URL answers %d to a test event", sent.Status)
+}
+
+// public warns where keys, tokens and links into the portal may travel unencrypted.
+func (d *examination) public() {
+	const name, todo = "public address", "put TLS before the api, and set PUBLIC_URL to its https address"
+	host, _, _ := net.SplitHostPort(d.cfg.HTTPAddr) // its form was checked
+	public, err := url.Parse(d.cfg.PublicURL)
+	switch {
+	case d.cfg.PublicURL == "" && local(host):
+		d.Well(name, "the api listens on this machine alone")
+	case d.cfg.PublicURL == "":
+		d.Say(doctor.Warning, name, todo,
+			"PUBLIC_URL is not set: links into the portal are http, to the name that a call came in at")
+	case err != nil || public.Scheme != "https" && !local(public.Hostname()):
+		d.Say(doctor.Warning, name, todo,
+			"PUBLIC_URL is http: keys, tokens and links into the portal can be read on their way")
+	default:
+		d.Well(name, "%s", d.cfg.PublicURL)
+	}
+}
+
+func local(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/doctor"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
@@ -18,19 +19,19 @@ const (
 )
 
 // providers asks each of the scoreboard's providers once, of whom this process has a key. A worker needs none.
-func (d *doctor) providers(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+func (d *examination) providers(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, doctor.Timeout)
 	defer cancel()
 	if len(d.cfg.ScoreboardKeys()) == 0 && d.cfg.PrimaryToken == "" && d.cfg.FallbackKey == "" {
 		if !d.elsewhere(ctx) {
-			d.say(well, "scoreboard", "", "not configured")
+			d.Well("scoreboard", "not configured")
 		}
 		return
 	}
 	if len(d.cfg.ScoreboardKeys()) == 0 {
 		d.lacks("scoreboard", "set PULSE_API_KEY if it is wanted", "it is off: every call is answered 503")
 	} else {
-		d.say(well, "scoreboard", "", "it has a key for its callers")
+		d.Well("scoreboard", "it has a key for its callers")
 	}
 	day, _ := time.Parse(time.DateOnly, cupDay) // a constant
 	question := scoreboard.Question{League: worldCup, Day: day}
@@ -56,7 +57,7 @@ func (d *doctor) providers(ctx context.Context) {
 
 // elsewhere reports whether the api that runs at HTTP_ADDR has a scoreboard although this environment has none: it was
 // started with another environment, or as a demo. Without a key it answers 503 where it has none, and 401 where it has.
-func (d *doctor) elsewhere(ctx context.Context) bool {
+func (d *examination) elsewhere(ctx context.Context) bool {
 	if d.role == config.ForWorker {
 		return false
 	}
@@ -68,29 +69,29 @@ func (d *doctor) elsewhere(ctx context.Context) bool {
 	if status, _, err := ask(request); err != nil || status != http.StatusUnauthorized {
 		return false
 	}
-	d.say(well, "scoreboard", "", "the api at %s has a key for its callers, which this environment has not", address)
+	d.Well("scoreboard", "the api at %s has a key for its callers, which this environment has not", address)
 	return true
 }
 
 // lacks prints that something of the scoreboard is not configured, which only the api serves.
-func (d *doctor) lacks(name, todo, detail string) {
+func (d *examination) lacks(name, todo, detail string) {
 	if d.role == config.ForWorker {
-		d.say(well, name, "", "not configured here, and no worker needs it")
+		d.Well(name, "not configured here, and no worker needs it")
 		return
 	}
-	d.say(warning, name, todo, "%s", detail)
+	d.Say(doctor.Warning, name, todo, "%s", detail)
 }
 
 // sayProvider prints what a provider answered when it was asked with its key.
-func (d *doctor) sayProvider(name, variable string, err error) {
+func (d *examination) sayProvider(name, variable string, err error) {
 	switch {
 	case err != nil && strings.Contains(err.Error(), (&fetch.RateLimited{}).Error()):
-		d.say(warning, name, "wait, or ask the provider for more", "it knows the key: %v", err)
+		d.Say(doctor.Warning, name, "wait, or ask the provider for more", "it knows the key: %v", err)
 	case err != nil && (strings.Contains(err.Error(), "status 401") || strings.Contains(err.Error(), "status 403")):
-		d.say(broken, name, "correct "+variable, "it refuses the key: %v", err)
+		d.Say(doctor.Broken, name, "correct "+variable, "it refuses the key: %v", err)
 	case err != nil:
-		d.say(broken, name, "look whether the provider is reached from here", "%v", err)
+		d.Say(doctor.Broken, name, "look whether the provider is reached from here", "%v", err)
 	default:
-		d.say(well, name, "", "it answers and knows the key")
+		d.Well(name, "it answers and knows the key")
 	}
 }

@@ -52,7 +52,9 @@ func (a *pipeline) did() (did figures.Sample, err error) {
 
 // runFigures adds this process's figures to the database until ctx ends.
 func (a *pipeline) runFigures(ctx context.Context, role string) error {
-	return a.figures.Run(ctx, a.log, figures.Process{Role: role, Version: telemetry.Version()})
+	itself := figures.Process{Role: role, Version: telemetry.Version(), Since: a.db.Now()}
+	return a.every(ctx, figures.StepLength, "the figures of the console could not be kept",
+		func(ctx context.Context) error { return a.figures.Record(ctx, itself) })
 }
 
 // providersAsked returns what the scoreboard's providers were asked by this process, by provider and outcome.

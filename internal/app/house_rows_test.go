@@ -44,7 +44,7 @@ func TestHouse_statements_number_their_values(t *testing.T) {
 			return true
 		})
 	}
-	if built < 3 {
+	if built < 1 {
 		t.Errorf("only %d conditions of gorm's builder are found", built)
 	}
 }

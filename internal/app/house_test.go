@@ -45,12 +45,14 @@ var edges = map[string][]string{
 		"internal/round", "internal/tracker", "internal/deliveries", "internal/receivers", "internal/sending",
 		"pkg/webhook",
 		"internal/console", "internal/figures", "internal/notify", "internal/errs", "internal/logctx", "internal/sleep",
-		"internal/terminal", "deployments", // the rights of each role
+		"internal/terminal", "internal/doctor",
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
 		"internal/lists", "internal/logctx", "internal/materials", "internal/materials/operator", "internal/scoreboard",
 		"internal/supplierauth", "internal/tracker", "internal/web", "internal/deliveries", "internal/receivers"},
-	"internal/figures":     {"internal/database", "internal/errs"},
+	"internal/figures": {"internal/database", "internal/errs"},
+	"internal/doctor": {"internal/database", "internal/errs", "internal/queue", "internal/telemetry",
+		"deployments"}, // the rights of each role
 	"internal/notice":      {},
 	"internal/notify":      {"internal/database", "internal/errs", "internal/notice", "internal/sleep", "pkg/webhook"},
 	"internal/caller":      {"pkg/webhook"}, // what signs the calls of a receiver
@@ -174,7 +176,7 @@ var helpers = []string{"deployments/guide", "internal/acceptance", "internal/app
 var ownClocks = []string{
 	// the database's own time
 	"internal/database/faults_*.go", "internal/database/doctor.go", "internal/database/errors.go",
-	"internal/database/query.go", "internal/database/sqlite.go", "internal/database/unresponsive_server.go",
+	"internal/database/query.go", "internal/database/sqlite.go", "internal/database/answering.go",
 	"internal/app/doctor_*.go", "internal/app/notices.go", "internal/app/watch.go", "internal/httpapi/middleware.go",
 	"internal/httpapi/decode.go",
 	"internal/httpapi/docs/receiver/main.go", // what a supplier copies

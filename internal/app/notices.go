@@ -49,20 +49,3 @@ func TestNotice(ctx context.Context, cfg *config.Config) (NoticeTest, error) {
 func (n NoticeTest) Taken() bool {
 	return n.Status >= http.StatusOK && n.Status < http.StatusMultipleChoices
 }
-
-// examineEvents sends a test event to where operator events go.
-func (d *doctor) examineEvents(ctx context.Context) {
-	const name = "operator events"
-	const todo = "correct OPERATOR_WEBHOOK_URL, or repair what it names; `api notify test` tries again"
-	if d.cfg.EventsURL == "" {
-		return
-	}
-	switch sent, err := TestNotice(ctx, d.cfg); {
-	case err != nil:
-		d.say(broken, name, todo, "%v", err)
-	case !sent.Taken():
-		d.say(broken, name, todo, "OPERATOR_WEBHOOK_URL answers %d to a test event", sent.Status)
-	default:
-		d.say(well, name, "", "OPERATOR_WEBHOOK_URL answers %d to a test event", sent.Status)
-	}
-}

@@ -211,9 +211,15 @@ func serve(server *http.Server, l net.Listener) error {
 // every repeats a step until ctx ends, and logs what fails.
 func (a *pipeline) every(ctx context.Context, interval time.Duration, failed string,
 	step func(context.Context) error) error {
-	for ; ctx.Err() == nil; sleep.For(ctx, interval) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
 		if err := step(ctx); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, failed, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
 		}
 	}
 	return nil

@@ -101,18 +101,6 @@ func (c *Clock) note(now time.Time) {
 	}
 }
 
-// now carries the last measurement on. It does not go back by less than clockHold: it then repeats the time that it
-// gave last until the database's clock is past it.
-func (c *Clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.last.then(c.local()); now.After(c.given) || c.given.Sub(now) > clockHold {
-		c.given = now
-		c.note(now)
-	}
-	return c.given
-}
-
 // elsewhere returns the other time that processes may go by while the clock jumps.
 func (c *Clock) elsewhere() (time.Time, bool) {
 	c.mu.Lock()
@@ -129,13 +117,22 @@ func (c *Clock) elsewhere() (time.Time, bool) {
 }
 
 // Now returns the database's time, UTC: for what is stored, and for nothing that lasts within this process, as it jumps
-// with the database's clock. SQLite's is that of the machine.
-func (c *Clock) Now() time.Time { return c.now() }
+// with the database's clock. SQLite's is that of the machine. It carries the last measurement on, and does not go back by
+// less than clockHold: it then repeats the time that it gave last until the database's clock is past it.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.last.then(c.local()); now.After(c.given) || c.given.Sub(now) > clockHold {
+		c.given = now
+		c.note(now)
+	}
+	return c.given
+}
 
 // Latest returns the furthest that Now has been: times that another process stored before the clock was set back are
 // not after it.
 func (c *Clock) Latest() time.Time {
-	c.now()
+	c.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.latest

@@ -70,11 +70,11 @@ func TestClock_follows_the_database_within_a_second_both_ways_and_waits_out_a_sm
 			m.set(measurement{m.at, db, off})
 			for i, s := range steps {
 				m.at, db = m.at.Add(s.after), db.Add(s.after)
-				m.now()
+				m.Now()
 				if _, doubt := m.set(measurement{m.at, db.Add(s.ahead), s.off}); doubt != s.doubt || m.jumps != s.jumps {
 					t.Errorf("measurement %d: doubt %t, %d jumps", i+1, doubt, m.jumps)
 				}
-				if got := m.now().Sub(db); got != s.now {
+				if got := m.Now().Sub(db); got != s.now {
 					t.Errorf("after measurement %d it is %s next to the first clock, want %s", i+1, got, s.now)
 				}
 			}
@@ -98,7 +98,7 @@ func TestClock_that_jumps_knows_the_other_time_for_some_seconds_and_how_far_it_h
 			t.Errorf("the other time is %s, want %s", other, want)
 		}
 	}
-	if got := m.now(); !got.Equal(after) || !m.latest.Equal(before) {
+	if got := m.Now(); !got.Equal(after) || !m.latest.Equal(before) {
 		t.Errorf("it is %s and was %s", got, m.latest)
 	}
 	m.at = m.at.Add(clockRecent)

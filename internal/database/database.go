@@ -40,7 +40,7 @@ type DB struct {
 	server *server // PostgreSQL only
 	lock   string  // SQLite: the file that serialises migrations between processes
 
-	othersPool *sql.DB // SQLite: reads views that were not made here
+	readPool, othersPool *sql.DB // SQLite: read rows, and views that were not made here
 
 	refusals *refusals
 	close    func() error

@@ -24,12 +24,6 @@ type Examination struct {
 	Plain      bool          // PostgreSQL: the connection leaves this machine, and not by TLS
 }
 
-// Right is a privilege on a table.
-type Right struct{ Table, Privilege string }
-
-// String returns the right as GRANT takes it.
-func (r Right) String() string { return r.Privilege + " ON " + r.Table }
-
 // connectionsLeft is the tightest of the server's, the database's and the role's limits. Rows of other roles show
 // little more than that they are there, which is enough.
 const connectionsLeft = `
@@ -125,20 +119,14 @@ func readable(c *pgx.Conn) bool {
 // Connections returns how many connections a process of this configuration takes.
 func (d *DB) Connections() int { return int(d.server.write.Config().MaxConns + d.server.readers) }
 
-// Lacking returns those of the rights that this role does not have, on PostgreSQL; a right on some columns counts.
-func (d *DB) Lacking(ctx context.Context, rights []Right) ([]Right, error) {
-	if d.engine != Postgres {
-		return nil, nil
-	}
-	tables, privileges := make([]string, len(rights)), make([]string, len(rights))
-	for i, r := range rights {
-		tables[i], privileges[i] = r.Table, r.Privilege
-	}
-	lacking, err := Query(ctx, Pool{d.pool, d}, `SELECT t, p FROM unnest($1::text[], $2::text[]) AS wanted(t, p)
+// Lacking returns which of the privileges on the tables, one on each, this role does not have; a right on some columns
+// counts. It is for PostgreSQL.
+func (d *DB) Lacking(ctx context.Context, tables, privileges []string) ([]string, error) {
+	lacking, err := Column[string](ctx, Pool{d.pool, d}, `
+		SELECT p || ' ON ' || t FROM unnest($1::text[], $2::text[]) AS wanted(t, p)
 		WHERE to_regclass(t) IS NULL OR NOT CASE p
 			WHEN 'DELETE' THEN has_table_privilege(to_regclass(t), p)
 			WHEN 'USAGE' THEN has_sequence_privilege(to_regclass(t), p)
-			ELSE has_any_column_privilege(to_regclass(t), p) END`,
-		[]any{tables, privileges}, func(r *Right) []any { return []any{&r.Table, &r.Privilege} })
+			ELSE has_any_column_privilege(to_regclass(t), p) END`, tables, privileges)
 	return lacking, errs.Doing("read rights", err)
 }

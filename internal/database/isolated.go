@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"strings"
 
@@ -72,18 +71,6 @@ func (d *DB) OthersAtOnce() int {
 	return int(d.server.others)
 }
 
-// openOthers makes the pool of Others.
-func (r *Rows) openOthers(s *server) error {
-	cfg, err := parse("TRACKER_DATABASE_URL", s.config.OthersURL)
-	if err != nil {
-		return err
-	}
-	cfg.MaxConns = s.others
-	r.configure(s, cfg, s.config.OthersURL, "supplyhub-views")
-	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, s.config.OthersURL, false)
-	return r.connect(s, cfg)
-}
-
 // isolatedKey marks a connection on which a view's code has run.
 const isolatedKey = "isolated"
 
@@ -94,7 +81,7 @@ func isolated(conn *pgconn.PgConn) bool { return conn.CustomData()[isolatedKey] 
 // Errors that are the view's are a ViewError.
 func (r *Rows) Isolated(ctx context.Context, fn func(Select) error) error {
 	if r.db.engine == SQLite {
-		return r.isolatedSQLite(ctx, fn)
+		return r.inSQLite(ctx, r.db.othersPool, fn, true)
 	}
 	if r.fault != nil {
 		return r.fault
@@ -152,18 +139,6 @@ func viewError(ctx context.Context, err error) error {
 	default:
 		return Translate(err)
 	}
-}
-
-// isolatedSQLite is Isolated on SQLite, on connections of its own. The driver ends a statement with its context only
-// until the first row is there, so the rows are all made before it.
-func (r *Rows) isolatedSQLite(ctx context.Context, fn func(Select) error) error {
-	return r.inSQLite(ctx, r.db.othersPool, fn, func(ctx context.Context, tx *sql.Tx, query string,
-		each func([][]byte) error, args []any) error {
-		statement, cancel := context.WithTimeout(ctx, r.timeout)
-		defer cancel()
-		whole := "WITH whole AS MATERIALIZED (" + query + ") SELECT * FROM whole"
-		return viewError(ctx, selectSQLite(statement, tx, whole, each, args))
-	})
 }
 
 // ReaderLogin returns the role that reads views: those of others, or the service's own.

@@ -19,10 +19,7 @@ import (
 // nothing, and one short transaction moves them. A fault anywhere, or a process that dies, leaves the table as it
 // was.
 
-const (
-	loadBatch  = 100       // rows of one INSERT on SQLite
-	loadBuffer = 64 * 1024 // bytes of COPY that are made ahead
-)
+const loadBuffer = 64 * 1024 // bytes of COPY that are made ahead
 
 // Source gives one row after the other, each field as text and nil for NULL, and io.EOF at the end. The row may be
 // changed by the next call.
@@ -82,10 +79,10 @@ func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []strin
 	return count, err
 }
 
-// writeRows writes the source's rows in COPY's text format.
+// writeRows writes the source's rows in COPY's text format: nil is \N, and what would end a field is escaped.
 func writeRows(w io.Writer, next Source) error {
-	buffered := bufio.NewWriterSize(w, loadBuffer)
-	var row []byte
+	buffered := bufio.NewWriterSize(w, loadBuffer) // its first error is Flush's
+	text := strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
 	for {
 		fields, err := next()
 		if errors.Is(err, io.EOF) {
@@ -94,39 +91,18 @@ func writeRows(w io.Writer, next Source) error {
 		if err != nil {
 			return err
 		}
-		row = row[:0]
 		for i, field := range fields {
 			if i > 0 {
-				row = append(row, '\t')
+				_ = buffered.WriteByte('\t')
 			}
-			row = appendCopyField(row, field)
+			if field == nil {
+				_, _ = buffered.WriteString(`\N`)
+			} else if _, err := text.WriteString(buffered, string(field)); err != nil {
+				return err
+			}
 		}
-		if _, err := buffered.Write(append(row, '\n')); err != nil {
-			return err
-		}
+		_ = buffered.WriteByte('\n')
 	}
-}
-
-// appendCopyField appends a field with what COPY's text format escapes; nil is \N.
-func appendCopyField(b, field []byte) []byte {
-	if field == nil {
-		return append(b, `\N`...)
-	}
-	for _, c := range field {
-		switch c {
-		case '\\':
-			b = append(b, `\\`...)
-		case '\t':
-			b = append(b, `\t`...)
-		case '\n':
-			b = append(b, `\n`...)
-		case '\r':
-			b = append(b, `\r`...)
-		default:
-			b = append(b, c)
-		}
-	}
-	return b
 }
 
 // loadSQLite fills a temporary table without a lock on the database and moves its rows in one short transaction.
@@ -165,44 +141,29 @@ func putAside(ctx context.Context, conn *sql.Conn, columns int, next Source) err
 	return err
 }
 
-// insertAside inserts the rows, loadBatch a statement, which is prepared once; the last statement has those that are
-// left.
+// insertAside inserts the rows one by one.
 func insertAside(ctx context.Context, conn *sql.Conn, columns int, next Source) error {
-	one := "(" + strings.TrimSuffix(strings.Repeat("?, ", columns), ", ") + ")"
-	statement := func(rows int) string {
-		return "INSERT INTO temp.load_rows VALUES " + strings.TrimSuffix(strings.Repeat(one+", ", rows), ", ")
-	}
-	full, err := conn.PrepareContext(ctx, statement(loadBatch))
+	insert, err := conn.PrepareContext(ctx, "INSERT INTO temp.load_rows VALUES "+Places(1, columns))
 	if err != nil {
 		return err
 	}
-	defer full.Close()
-	args := make([]any, 0, loadBatch*columns)
+	defer insert.Close()
+	values := make([]any, columns)
 	for {
 		fields, err := next()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		for _, field := range fields {
-			if field == nil {
-				args = append(args, nil)
-			} else {
-				args = append(args, string(field))
+		for i, field := range fields {
+			if values[i] = nil; field != nil {
+				values[i] = string(field)
 			}
 		}
-		if len(args) == cap(args) {
-			if _, err := full.ExecContext(ctx, args...); err != nil {
-				return err
-			}
-			args = args[:0]
+		if _, err := insert.ExecContext(ctx, values...); err != nil {
+			return err
 		}
 	}
-	if len(args) == 0 {
-		return nil
-	}
-	_, err = conn.ExecContext(ctx, statement(len(args)/columns), args...)
-	return err
 }

@@ -20,8 +20,7 @@ import (
 )
 
 // The schema has a version, the number of its last migration. A process serves a schema of its own version, or of the
-// next one while an upgrade rolls; a database of a development version is refused in one line. goose applies
-// migrations; the table of versions has a name of its own, by which older databases are recognised.
+// next one while an upgrade rolls. goose applies migrations; the table of versions has a name of its own.
 
 const (
 	lockPoll  = 500 * time.Millisecond
@@ -37,8 +36,7 @@ const (
 //go:embed migrations
 var Migrations embed.FS
 
-// versionTable has the versions of the migrations that were applied. A database that has our tables without it was
-// made by a development version: those used goose's own name.
+// versionTable has the versions of the migrations that were applied.
 const versionTable = "schema_versions"
 
 // ErrSchema says that the schema is not the one that this build works with.
@@ -51,15 +49,14 @@ var ErrSchema = errors.New("the schema's version does not fit this build")
 // A process that dies while it migrates leaves what goose has committed, a whole migration or none of it; the next one
 // gets the lock when the lease of 30 s is over and goes on from there.
 func (d *DB) Migrate(ctx context.Context) (err error) {
-	m := migrator{d}
-	state, err := m.patientState(ctx)
+	state, err := d.patientState(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	if d.engine == Postgres {
 		d.warnUntested(ctx)
 	}
-	if state.ahead > 1 || state.development {
+	if state.ahead > 1 {
 		return state.fault()
 	}
 	if state.ahead == 1 {
@@ -71,14 +68,14 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 		return nil
 	}
 	if d.engine == SQLite {
-		return m.migrateSQLite(ctx)
+		return d.migrateSQLite(ctx)
 	}
-	return patiently(ctx, d.log, func() error { return m.migratePostgres(ctx) })
+	return patiently(ctx, d.log, func() error { return d.migratePostgres(ctx) })
 }
 
 // CheckSchema reports ErrSchema unless the schema is exactly the one of this build.
 func (d *DB) CheckSchema(ctx context.Context) error {
-	state, err := migrator{d}.patientState(ctx)
+	state, err := d.patientState(ctx)
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
 	}
@@ -93,38 +90,37 @@ type schemaState struct {
 	known, newest int64 // versions of this build and of the database
 	missing       int   // migrations of this build that were not applied
 	ahead         int64 // versions after this build's
-	development   bool  // a version before 0.1.0 made it
 }
 
 // fault returns, in one line with what to do, why this build does not work with the schema.
 func (s schemaState) fault() error {
-	if s.development {
-		return fmt.Errorf("%w: this database was made by a development version before 0.1.0: start with a new one", ErrSchema)
-	}
 	if s.ahead > 0 {
 		return fmt.Errorf("%w: it is at version %d, newer than %d: use the newer build", ErrSchema, s.newest, s.known)
 	}
 	return fmt.Errorf("%w: it is at version %d, older than %d: run `api migrate`", ErrSchema, s.newest, s.known)
 }
 
-// migrator compares a database with the migrations of this build, and applies those that it lacks.
-type migrator struct{ db *DB }
-
 // patientState is state for a process that starts: it waits while the server is busy.
-func (m migrator) patientState(ctx context.Context) (state schemaState, err error) {
-	err = patiently(ctx, m.db.log, func() (err error) { state, err = m.state(ctx); return err })
+func (d *DB) patientState(ctx context.Context) (state schemaState, err error) {
+	err = patiently(ctx, d.log, func() (err error) { state, err = d.state(ctx); return err })
 	return state, err
 }
 
-// state reads which migrations the database has. It changes nothing.
-func (m migrator) state(ctx context.Context) (schemaState, error) {
-	var s schemaState
-	applied, development, err := m.applied(ctx)
+// state reads which migrations the database has. It changes nothing and makes nothing, as goose would.
+func (d *DB) state(ctx context.Context) (s schemaState, err error) {
+	versioned := `SELECT count(*) > 0 FROM sqlite_master WHERE name = '` + versionTable + `'`
+	if d.engine == Postgres {
+		versioned = `SELECT to_regclass('` + versionTable + `') IS NOT NULL`
+	}
+	var applied []int64
+	found, err := Column[bool](ctx, Pool{d.pool, d}, versioned)
+	if err == nil && found[0] {
+		applied, err = Column[int64](ctx, Pool{d.pool, d}, `SELECT version_id FROM `+versionTable+` WHERE is_applied`)
+	}
 	if err != nil {
 		return s, err
 	}
-	s.development = development
-	provider, err := m.provider(m.db.pool)
+	provider, err := d.provider()
 	if err != nil {
 		return s, err
 	}
@@ -134,46 +130,28 @@ func (m migrator) state(ctx context.Context) (schemaState, error) {
 			s.missing++
 		}
 	}
-	for _, version := range applied {
-		s.newest = max(s.newest, version)
-	}
+	s.newest = slices.Max(append(applied, 0))
 	s.ahead = max(s.newest-s.known, 0)
 	return s, nil
 }
 
-// applied lists the versions that the schema has, and reports whether a development version made it. It makes nothing,
-// as goose would.
-func (m migrator) applied(ctx context.Context) (versions []int64, development bool, err error) {
-	tables := `SELECT count(*) FILTER (WHERE name = '` + versionTable + `'),
-		count(*) FILTER (WHERE name = 'material_requests') FROM sqlite_master`
-	if m.db.engine == Postgres {
-		tables = `SELECT count(to_regclass('` + versionTable + `')), count(to_regclass('material_requests'))`
-	}
-	var versioned, used int
-	if err := m.db.pool.QueryRowContext(ctx, tables).Scan(&versioned, &used); err != nil || versioned == 0 {
-		return nil, used > 0, Translate(err)
-	}
-	versions, err = Column[int64](ctx, Pool{m.db.pool, m.db}, `SELECT version_id FROM `+versionTable+` WHERE is_applied`)
-	return versions, false, err
-}
-
 // migrateSQLite migrates while it holds the lock file, which the operating system frees when a process dies.
-func (m migrator) migrateSQLite(ctx context.Context) (err error) {
-	file := flock.New(m.db.lock)
+func (d *DB) migrateSQLite(ctx context.Context) (err error) {
+	file := flock.New(d.lock)
 	if err := file.Lock(); err != nil {
-		return fmt.Errorf("migrate: lock %s: %w", m.db.lock, err)
+		return fmt.Errorf("migrate: lock %s: %w", d.lock, err)
 	}
 	defer func() { err = errors.Join(err, file.Unlock()) }()
-	provider, err := m.provider(m.db.pool)
+	provider, err := d.provider()
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return m.up(ctx, provider)
+	return d.up(ctx, provider)
 }
 
 // migratePostgres works on connections of its own, without a statement timeout.
-func (m migrator) migratePostgres(ctx context.Context) (err error) {
-	config := m.db.server.config
+func (d *DB) migratePostgres(ctx context.Context) (err error) {
+	config := d.server.config
 	config.Profile, config.NoReaders = Maintenance, true
 	own, err := openPostgres(ctx, config)
 	if err != nil {
@@ -187,11 +165,11 @@ func (m migrator) migratePostgres(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	provider, err := migrator{own}.provider(own.pool, goose.WithLocker(noting{locker, m.db.log}))
+	provider, err := own.provider(goose.WithLocker(noting{locker, d.log}))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return m.up(ctx, provider)
+	return own.up(ctx, provider)
 }
 
 // held reports whether the lock could not be taken because another process has it.
@@ -216,28 +194,28 @@ func (n noting) Lock(ctx context.Context, db *sql.DB) error {
 }
 
 // up applies what is missing, each migration in a transaction of its own, and logs each.
-func (m migrator) up(ctx context.Context, provider *goose.Provider) error {
+func (d *DB) up(ctx context.Context, provider *goose.Provider) error {
 	results, err := provider.Up(ctx)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", Translate(err))
 	}
 	for _, r := range results {
-		m.db.log.InfoContext(ctx, "migration applied", "migration", r.Source.Version, "duration", r.Duration)
+		d.log.InfoContext(ctx, "migration applied", "migration", r.Source.Version, "duration", r.Duration)
 	}
 	return nil
 }
 
 // provider returns goose over the engine's embedded migrations. Nothing global is used: tests migrate many databases
 // at once.
-func (m migrator) provider(pool *sql.DB, options ...goose.ProviderOption) (*goose.Provider, error) {
-	dir, err := fs.Sub(Migrations, "migrations/"+string(m.db.engine))
+func (d *DB) provider(options ...goose.ProviderOption) (*goose.Provider, error) {
+	dir, err := fs.Sub(Migrations, "migrations/"+string(d.engine))
 	if err != nil {
 		return nil, err
 	}
 	dialect := goose.DialectSQLite3
-	if m.db.engine == Postgres {
+	if d.engine == Postgres {
 		dialect = goose.DialectPostgres
 	}
-	return goose.NewProvider(dialect, pool, dir, append(append(options, nextVersion(dir)...),
+	return goose.NewProvider(dialect, d.pool, dir, append(append(options, nextVersion(dir)...),
 		goose.WithDisableGlobalRegistry(true), goose.WithTableName(versionTable))...)
 }

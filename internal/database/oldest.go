@@ -2,18 +2,16 @@ package database
 
 import (
 	"context"
-	"regexp"
-	"strconv"
+	"fmt"
 )
 
 // OldestPostgres is the oldest server that the service is tested with.
 const OldestPostgres = 14
 
-var majorVersion = regexp.MustCompile(`^\d+`)
-
 // Untested reports whether a version of PostgreSQL, as the server writes it, is older than that.
 func Untested(version string) bool {
-	major, err := strconv.Atoi(majorVersion.FindString(version))
+	var major int
+	_, err := fmt.Sscanf(version, "%d", &major)
 	return err == nil && major < OldestPostgres
 }
 

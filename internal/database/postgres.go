@@ -57,7 +57,6 @@ type server struct {
 	// Behind a pooler, whose own default is 20 for a user, a process takes the fewest unless the address says more.
 	limited bool // the address says it
 
-	hangs *hangs
 	limit func(connections int) // of the writers that are used at once; 0: as many as the pool has
 	tight atomic.Bool           // the server has no connection left; set by any connection's error, ended by loosen
 
@@ -75,7 +74,6 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		return nil, err
 	}
 	s := &server{config: config}
-	s.hangs = newHangs(cfg.ConnConfig, s.reset, config.Log)
 	cfg.MaxConns, s.readers, s.others = share(ctx, config, cfg.MaxConns)
 	if !config.NoReaders {
 		s.few = 1
@@ -148,43 +146,33 @@ func parameter(address, name string) string {
 	return u.Query().Get(name)
 }
 
-// share divides pool_max_conns, which holds for the whole process.
+// share divides pool_max_conns, which holds for the whole process: how many connections write, how many a reader has,
+// and how many read views of others at once. A quarter of all read, at most eight, and a quarter of those, but one at
+// least, views of others. Where these have a login of their own they have as many connections of their own: not a
+// reader's last ones.
 func share(ctx context.Context, config Config, limit int32) (write, read, others int32) {
-	if parameter(config.URL, "pool_max_conns") == "" {
-		return writers, readers - apart(config, readers), readers / readerShare
+	write, read = writers, readers
+	if parameter(config.URL, "pool_max_conns") != "" {
+		if limit < fewest {
+			config.Log.WarnContext(ctx, "pool_max_conns is taken as the fewest connections that the service works with",
+				"pool_max_conns", limit, "taken", fewest)
+			limit = fewest
+		}
+		if config.NoReaders {
+			return limit, 1, 1 // a reader that is made for a moment, to look at something
+		}
+		read = min(limit/readerShare, readers)
+		write = limit - read
 	}
-	if limit < fewest {
-		config.Log.WarnContext(ctx, "pool_max_conns is taken as the fewest connections that the service works with",
-			"pool_max_conns", limit, "taken", fewest)
-		limit = fewest
-	}
-	return divide(limit, config)
-}
-
-// divide returns how many connections write, how many a reader has, and how many read views of others at once. A
-// quarter of all read, at most eight, and a quarter of those, but one at least, views of others. Where these have a
-// login of their own they have as many connections of their own: not a reader's last ones.
-func divide(limit int32, config Config) (write, read, others int32) {
-	if config.NoReaders {
-		return limit, 1, 1 // a reader that is made for a moment, to look at something
-	}
-	read = min(limit/readerShare, readers)
 	others = max(read/readerShare, 1)
-	write = limit - read
-	if own := apart(config, read); own > 0 {
-		read -= own
-	} else if config.OthersURL != "" {
+	switch {
+	case config.OthersURL == "":
+	case read >= readerShare:
+		read -= others
+	default:
 		write -= others
 	}
 	return write, read, others
-}
-
-// apart returns how many of a reader's connections are those of the login for views of others.
-func apart(config Config, read int32) int32 {
-	if config.OthersURL == "" {
-		return 0
-	}
-	return read / readerShare
 }
 
 // fewWriters returns how many of the fewest connections write.
@@ -208,11 +196,12 @@ func several(cfg *pgx.ConnConfig) bool {
 
 // configure sets what the writers' and the readers' pools have in common.
 func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting, name string) *session {
+	wait, answer := connectWait, answerOnly
+	if several(cfg.ConnConfig) {
+		wait, answer = nextHost, answerNext
+	}
 	if parameter(address, "connect_timeout") == "" {
-		cfg.ConnConfig.ConnectTimeout = connectWait
-		if several(cfg.ConnConfig) {
-			cfg.ConnConfig.ConnectTimeout = nextHost
-		}
+		cfg.ConnConfig.ConnectTimeout = wait
 	}
 	if parameter(address, "pool_max_conn_idle_time") == "" {
 		cfg.MaxConnIdleTime = idleTime
@@ -229,9 +218,9 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 		readAgain(address, &read, cfg)
 		return session.prepare(ctx, cfg)
 	}
-	cfg.ShouldPing = s.shouldPing
+	cfg.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool { return s.shouldPing(ctx, p, wait) }
 	if s.config.Profile == Serving {
-		cfg.ConnConfig.DialFunc = s.hangs.connect
+		cfg.ConnConfig.DialFunc = answering(cfg.ConnConfig.DialFunc, answer, s.reset)
 	}
 	cfg.ConnConfig.OnPgError = s.keep
 	return session
@@ -240,11 +229,11 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 // shouldPing reports whether the pool is to ping a connection before use. It pings one that was idle itself, for a
 // moment only, and closes all others with it: behind a server that hangs each would take as long. A connection that
 // is closed here fails the pool's own ping.
-func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams) bool {
+func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams, wait time.Duration) bool {
 	if p.IdleDuration < pingAfter {
 		return false
 	}
-	ping, cancel := context.WithTimeout(ctx, s.hangs.limit)
+	ping, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if err := p.Conn.Ping(ping); err == nil {
 		return false

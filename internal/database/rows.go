@@ -45,12 +45,17 @@ type Select func(ctx context.Context, query string, each func(fields [][]byte) e
 // errs.Unavailable.
 func (d *DB) Rows(timeout time.Duration) *Rows {
 	r := &Rows{db: d, timeout: timeout}
-	if d.engine == Postgres {
-		r.fault = r.open(d.server)
-		if d.server.config.OthersURL != "" {
-			r.others = &Rows{db: d, timeout: timeout}
-			r.others.fault = r.others.openOthers(d.server)
-		}
+	if d.engine == SQLite {
+		return r
+	}
+	variable, address, others := "DATABASE_READ_URL", d.server.config.ReadURL, d.server.config.OthersURL
+	if address == "" {
+		variable, address = "DATABASE_URL", d.server.config.URL
+	}
+	r.fault = r.open(variable, address, "supplyhub-reader", d.server.readers)
+	if others != "" {
+		r.others = &Rows{db: d, timeout: timeout}
+		r.others.fault = r.others.open("TRACKER_DATABASE_URL", others, "supplyhub-views", d.server.others)
 	}
 	return r
 }
@@ -70,11 +75,7 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 	ctx, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
 	defer cancel()
 	if r.db.engine == SQLite {
-		reader, err := r.db.read.DB()
-		if err != nil {
-			return err
-		}
-		return r.report(selectSQLite(ctx, reader, query, each, args))
+		return r.report(selectSQLite(ctx, r.db.readPool, query, each, args))
 	}
 	if r.fault != nil {
 		return r.fault
@@ -94,16 +95,7 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 // Snapshot lets fn run several statements that all see the same state of the database.
 func (r *Rows) Snapshot(ctx context.Context, fn func(Select) error) error {
 	if r.db.engine == SQLite {
-		reader, err := r.db.read.DB()
-		if err != nil {
-			return err
-		}
-		return r.report(r.inSQLite(ctx, reader, fn, func(ctx context.Context, tx *sql.Tx, query string,
-			each func([][]byte) error, args []any) error {
-			ctx, cancel := context.WithTimeout(ctx, r.timeout)
-			defer cancel()
-			return selectSQLite(ctx, tx, query, each, args)
-		}))
+		return r.report(r.inSQLite(ctx, r.db.readPool, fn, false))
 	}
 	if r.fault != nil {
 		return r.fault
@@ -160,9 +152,10 @@ func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) e
 	return pgx.BeginTxFunc(ctx, conn, options, fn)
 }
 
-// inSQLite lets fn run statements of one pool in a transaction that only reads, and so sees one state of the file.
-func (r *Rows) inSQLite(ctx context.Context, pool *sql.DB, fn func(Select) error,
-	read func(ctx context.Context, tx *sql.Tx, query string, each func([][]byte) error, args []any) error) error {
+// inSQLite lets fn run statements of one pool in a transaction that only reads, and so sees one state of the file. views:
+// they run a view's code, whose errors are the view's. The driver ends a statement with its context only until the first
+// row is there, so their rows are all made before it.
+func (r *Rows) inSQLite(ctx context.Context, pool *sql.DB, fn func(Select) error, views bool) error {
 	waiting, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
 	defer cancel()
 	conn, err := pool.Conn(waiting)
@@ -176,7 +169,13 @@ func (r *Rows) inSQLite(ctx context.Context, pool *sql.DB, fn func(Select) error
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was changed
 	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
-		return read(ctx, tx, query, each, args)
+		statement, cancel := context.WithTimeout(ctx, r.timeout)
+		defer cancel()
+		if views {
+			query = "WITH whole AS MATERIALIZED (" + query + ") SELECT * FROM whole"
+			return viewError(ctx, selectSQLite(statement, tx, query, each, args))
+		}
+		return selectSQLite(statement, tx, query, each, args)
 	})
 }
 
@@ -189,39 +188,20 @@ func (r *Rows) report(err error) error {
 	return Translate(err)
 }
 
-// open makes the reader's pool, which connects when it is used.
-func (r *Rows) open(s *server) error {
-	cfg, address, err := s.reading()
+// open makes the reader's pool, of so many connections, which connects when it is used.
+func (r *Rows) open(variable, address, name string, most int32) error {
+	s := r.db.server
+	cfg, err := parse(variable, address)
 	if err != nil {
 		return err
 	}
-	cfg.MaxConns = s.readers
-	r.configure(s, cfg, address, "supplyhub-reader")
-	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, s.config.ReadURL != "")
-	return r.connect(s, cfg)
-}
-
-// reading parses the address that rows are read at.
-func (s *server) reading() (cfg *pgxpool.Config, address string, err error) {
-	variable, address := "DATABASE_READ_URL", s.config.ReadURL
-	if address == "" {
-		variable, address = "DATABASE_URL", s.config.URL
-	}
-	cfg, err = parse(variable, address)
-	return cfg, address, err
-}
-
-// configure sets the reader's settings for a pool's connections.
-func (r *Rows) configure(s *server, cfg *pgxpool.Config, address, name string) {
+	cfg.MaxConns = most
 	wanted := r.settings()
 	for _, w := range wanted {
 		delete(cfg.ConnConfig.RuntimeParams, w.name) // an address's own value is for the writers
 	}
 	r.session = s.configure(cfg, address, wanted, name)
-}
-
-// connect makes the pool.
-func (r *Rows) connect(s *server, cfg *pgxpool.Config) (err error) {
+	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, address == s.config.ReadURL)
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return fmt.Errorf("open the reading pool: %w", err)
 	}

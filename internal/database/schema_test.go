@@ -65,31 +65,6 @@ func TestCheckSchema_says_that_a_migration_is_missing_and_makes_nothing(t *testi
 	}
 }
 
-func TestSchema_of_a_development_version_is_refused_and_left_alone(t *testing.T) {
-	t.Parallel()
-	for name, db := range map[string]*database.DB{
-		"postgres": raw(t, databasetest.EmptyPostgres(t), ""), "sqlite": raw(t, "", filepath.Join(t.TempDir(), "x.db")),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			exec(t.Context(), t, db, `CREATE TABLE goose_db_version (version_id bigint)`) // another service may have it
-			if err := db.CheckSchema(t.Context()); err == nil || !strings.Contains(err.Error(), "api migrate") {
-				t.Errorf("before there is one of our tables: %v", err)
-			}
-			exec(t.Context(), t, db, `CREATE TABLE material_requests (id bigint)`)
-			for what, err := range map[string]error{"Migrate": db.Migrate(t.Context()),
-				"CheckSchema": db.CheckSchema(t.Context()), "CheckRestored": db.CheckRestored(t.Context())} {
-				if !errors.Is(err, database.ErrSchema) || !strings.Contains(err.Error(), "development version before 0.1.0") {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
-			if err := db.From(t.Context()).Exec(`SELECT 1 FROM suppliers`).Error; err == nil {
-				t.Error("it was migrated")
-			}
-		})
-	}
-}
-
 // released holds the SHA-256 of every migration of a released version: one that was released is never edited. A release
 // adds its lines by `make release-schema`, and has at most one migration that the release before has not: the schema of
 // version n+1 is one migration ahead of version n.

@@ -329,6 +329,7 @@ type conn struct {
 // Close releases the connection to the pool, or ends it. The pool's own hook for that releases it too late: the next
 // caller got a second connection.
 func (c *conn) Close() error {
+	waits(c.Conn.Conn().PgConn(), false)
 	if !c.keeps() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		defer cancel()
@@ -351,6 +352,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	}
 	if ctx.Value(maintenanceKey{}) != nil {
 		local = append(local[:len(local):len(local)], maintenance...)
+		waits(c.Conn.Conn().PgConn(), true)
 	}
 	tx, err := c.Conn.Conn().BeginTx(ctx,
 		pgx.TxOptions{BeginQuery: begin("isolation level read committed", local), CommitQuery: commitOf(ctx)})

@@ -81,7 +81,7 @@ func openSQLite(ctx context.Context, path string, log *slog.Logger) (*DB, error)
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, damaged(err)), closeAll())
 	}
 	db := DB{Dialect: Dialect{engine: SQLite}, write: w, read: r, pool: writer, lock: path + ".lock", refusals: refused,
-		close: closeAll, log: log, othersPool: others}
+		close: closeAll, log: log, readPool: reader, othersPool: others}
 	return db.follow(ctx, machineClock), nil
 }
 
@@ -184,12 +184,10 @@ func (d *DB) CheckRestored(ctx context.Context) error {
 	if err := d.CheckFile(ctx); err != nil {
 		return err
 	}
-	state, err := migrator{d}.state(ctx)
+	state, err := d.state(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read schema version: %w", err)
-	case state.development:
-		return state.fault()
 	case state.newest == 0:
 		return fmt.Errorf("%w: it has none of supplyhub's tables", ErrSchema)
 	case state.ahead > 0:

@@ -175,7 +175,7 @@ func TestCounts_are_made_once_a_step_and_read_by_all(t *testing.T) {
 		var wait sync.WaitGroup
 		for step := range 3 {
 			request(t, db, int64(step+1), "enqueued", 1, 1, step)
-			now := noon.Add(time.Duration(step) * stepLength)
+			now := noon.Add(time.Duration(step) * StepLength)
 			for i := range 5 { // processes, each of which looks several times
 				wait.Go(func() {
 					for look := range 4 {
@@ -189,7 +189,7 @@ func TestCounts_are_made_once_a_step_and_read_by_all(t *testing.T) {
 			if err != nil || first.Enqueued != int64(2*step+1) {
 				t.Errorf("step %d: %+v, %v", step, first, err)
 			}
-			last := at(db, now.Add(stepLength-time.Second))
+			last := at(db, now.Add(StepLength-time.Second))
 			if again, err := last.Counts(t.Context()); err != nil || again != first || last.Newest() != first {
 				t.Errorf("step %d: another process shows %+v, %v", step, again, err)
 			}
@@ -209,7 +209,7 @@ func TestCounts_of_a_process_that_dies_at_it_are_made_by_the_next_that_looks(t *
 	if _, err := at(db, noon).Counts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	late, gone := noon.Add(stepLength), errors.New("gone")
+	late, gone := noon.Add(StepLength), errors.New("gone")
 	err := other.InTx(t.Context(), "test", func(ctx context.Context) error {
 		if held, err := other.TryLock(ctx, "gauges"); err != nil || !held {
 			t.Errorf("held %v: %v", held, err)
@@ -318,9 +318,7 @@ func TestProcesses_are_those_that_recorded_lately(t *testing.T) {
 			{Process{"api", "v1", noon.Add(-time.Minute)}, noon}, {Process{"api", "v0", noon}, noon.Add(-time.Minute)},
 			{Process{"both", "v0", noon}, noon.Add(time.Minute)}, // before the clock was set back
 		} {
-			r := at(db, p.last)
-			r.itself = p.Process
-			if err := r.tick(t.Context(), false); err != nil {
+			if err := at(db, p.last).Record(t.Context(), p.Process); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -5,10 +5,7 @@ package figures
 
 import (
 	"context"
-	"log/slog"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +13,8 @@ import (
 )
 
 const (
-	// stepLength is how long a point of the hour is.
-	stepLength = 10 * time.Second
+	// StepLength is how long a point of the hour is.
+	StepLength = 10 * time.Second
 	kept       = 360 // steps
 	minute     = 6   // steps
 	reread     = 3   // steps that other processes may still add to
@@ -56,10 +53,9 @@ type Recorder struct {
 	now     func() time.Time
 	did     func() (Sample, error)
 	process int64
-	itself  Process
-	written Sample // up to where the table has it; Run's alone
+	written Sample // up to where the table has it; Record's alone
 
-	// mu guards what follows. Run writes steps, the caller of Counts writes counts, pages and gauges read both.
+	// mu guards what follows. Record writes steps, the caller of Counts writes counts, pages and gauges read both.
 	mu     sync.RWMutex
 	steps  map[int64]row
 	counts Counts
@@ -67,29 +63,13 @@ type Recorder struct {
 
 // New makes a recorder of what did returns.
 func New(db *database.DB, now func() time.Time, did func() (Sample, error)) *Recorder {
-	return &Recorder{store: store{db}, now: now, did: did, process: rand.Int64(), steps: map[int64]row{}}
+	return &Recorder{store: store{db}, now: now, did: did, process: rand.Int64()}
 }
 
-// Run records each step of a process until ctx ends; one that is no worker alone keeps the hour of all in memory too.
-func (r *Recorder) Run(ctx context.Context, log *slog.Logger, itself Process) error {
-	r.itself = itself
-	keep := itself.Role != "worker"
-	ticker := time.NewTicker(stepLength)
-	defer ticker.Stop()
-	for {
-		if err := r.tick(ctx, keep); err != nil && ctx.Err() == nil {
-			log.WarnContext(ctx, "the figures of the console could not be kept", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
-// tick writes before it reads. Counts that could not be written are part of the next step.
-func (r *Recorder) tick(ctx context.Context, keep bool) error {
+// Record records what this process did since the last time; one that is no worker alone keeps the hour of all in memory
+// too. It is to be called each StepLength. It writes before it reads. Counts that could not be written are part of the
+// next step.
+func (r *Recorder) Record(ctx context.Context, itself Process) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	current := stepOf(r.now())
@@ -97,16 +77,13 @@ func (r *Recorder) tick(ctx context.Context, keep bool) error {
 	if err != nil {
 		return err
 	}
-	if r.itself.Since.IsZero() {
-		r.itself.Since = r.now()
-	}
-	err = r.store.add(ctx, current, r.process, r.itself,
+	err = r.store.add(ctx, current, r.process, itself,
 		Sample{did.Accepted - r.written.Accepted, did.Delivered - r.written.Delivered})
 	if err != nil {
 		return err
 	}
 	r.written = did
-	if err := r.store.trim(ctx, current-kept); err != nil || !keep {
+	if err := r.store.trim(ctx, current-kept); err != nil || itself.Role == "worker" {
 		return err
 	}
 	return r.refresh(ctx, current)
@@ -118,24 +95,19 @@ func (r *Recorder) Processes(ctx context.Context) ([]Process, error) {
 	return r.store.processes(ctx, current-reread+1, current+1)
 }
 
-// refresh reads the whole hour once, then only the steps that may have changed.
+// refresh reads the hour.
 func (r *Recorder) refresh(ctx context.Context, current int64) error {
-	r.mu.RLock()
-	from := current - kept
-	if len(r.steps) > 0 {
-		from = min(slices.Max(slices.Collect(maps.Keys(r.steps))), current) - reread // the clock may have been set back
-	}
-	r.mu.RUnlock()
-	rows, err := r.store.since(ctx, from)
+	rows, err := r.store.since(ctx, current-kept)
 	if err != nil {
 		return err
 	}
+	steps := make(map[int64]row, len(rows))
+	for _, row := range rows {
+		steps[row.step] = row
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, row := range rows {
-		r.steps[row.step] = row
-	}
-	maps.DeleteFunc(r.steps, func(step int64, _ row) bool { return step <= current-kept })
+	r.steps = steps
 	return nil
 }
 
@@ -149,7 +121,7 @@ func (r *Recorder) Hour() []Point {
 	for step := current - kept; step < current; step++ {
 		row := r.steps[step]
 		points = append(points, Point{
-			At: time.Unix(step*int64(stepLength/time.Second), 0).UTC(), Accepted: perSecond(row.accepted),
+			At: time.Unix(step*int64(StepLength/time.Second), 0).UTC(), Accepted: perSecond(row.accepted),
 			Delivered: perSecond(row.delivered), Backlog: row.enqueued,
 			Oldest: time.Duration(row.oldestUs) * time.Microsecond, Waiting: row.pending, Dead: row.dead,
 			Failing: row.failing, Paused: row.paused,
@@ -189,7 +161,7 @@ func (r *Recorder) Overview(ctx context.Context) (o Overview, err error) {
 }
 
 // stepOf returns the step of ten seconds that a time is in.
-func stepOf(at time.Time) int64 { return at.Unix() / int64(stepLength/time.Second) }
+func stepOf(at time.Time) int64 { return at.Unix() / int64(StepLength/time.Second) }
 
 // perSecond returns a step's number as a rate.
-func perSecond(n int64) float64 { return float64(n) / stepLength.Seconds() }
+func perSecond(n int64) float64 { return float64(n) / StepLength.Seconds() }

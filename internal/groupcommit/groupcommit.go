@@ -99,10 +99,6 @@ func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
 // Enqueue adds item to the open batch and does not wait for its result: done, which must not block, is called with it
 // exactly once. After an error it is not called.
 func (b *Batcher[I, O]) Enqueue(ctx context.Context, item I, done func(O, error)) error {
-	return b.add(ctx, call[I, O]{ctx: context.WithoutCancel(ctx), item: item, done: done})
-}
-
-func (b *Batcher[I, O]) add(ctx context.Context, c call[I, O]) error {
 	b.producers.RLock()
 	defer b.producers.RUnlock()
 	select {
@@ -111,7 +107,7 @@ func (b *Batcher[I, O]) add(ctx context.Context, c call[I, O]) error {
 	default:
 	}
 	select {
-	case b.calls <- c:
+	case b.calls <- call[I, O]{ctx: context.WithoutCancel(ctx), item: item, done: done}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -19,13 +19,12 @@ const examineTimeout = 5 * time.Second
 
 // Examination is what an operator wants to know of a queue that is reached. Nil errors mean that something is well.
 type Examination struct {
-	Server  string // its address, without credentials
-	Version string
-	Plain   bool  // the connection leaves this machine, and not by TLS
-	Stream  error // ErrAbsent: it is not there, and is made by the next process that starts
-	Rights  error // what the user may not do that the process does
-	Refused error // why the stream takes nothing
-	Unread  error // why a worker reads nothing
+	Server   string // its address, without credentials
+	Version  string
+	Plain    bool  // the connection leaves this machine, and not by TLS
+	Stream   error // ErrAbsent: it is not there, and is made by the next process that starts
+	Messages error // why the stream takes nothing, or a worker reads nothing
+	Lacks    bool  // because the user may not do what the process does
 }
 
 // ErrAbsent says that the stream was not made yet.
@@ -34,17 +33,13 @@ var ErrAbsent = errors.New("it is not there yet")
 // Examine connects once and looks at everything as the process of that configuration would. It makes no stream, and
 // neither publishes work nor takes any. takes: the process is a worker.
 func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err error) {
-	cfg = cfg.withDefaults()
-	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1)}
-	for _, t := range []*trouble{&q.link, &q.store, &q.unread, &q.refused, &q.rights, &q.deaf} {
-		t.log = cfg.Log
-	}
+	q := newQueue(cfg)
 	options, err := q.options()
 	if err != nil {
 		return e, err
 	}
 	options = append(options, nats.RetryOnFailedConnect(false), nats.NoReconnect(), nats.Timeout(examineTimeout))
-	if q.nc, err = nats.Connect(cfg.URL, options...); err != nil {
+	if q.nc, err = nats.Connect(q.cfg.URL, options...); err != nil {
 		return e, fmt.Errorf("connect to NATS: %w", err)
 	}
 	defer q.nc.Close()
@@ -53,7 +48,9 @@ func Examine(ctx context.Context, cfg Config, takes bool) (e Examination, err er
 		return e, err
 	}
 	if e.Stream = q.examineStream(ctx); e.Stream == nil {
-		q.examineMessages(ctx, takes, &e)
+		if e.Messages = q.examineMessages(ctx, takes); e.Messages != nil && q.lacking() != nil {
+			e.Messages, e.Lacks = q.lacking(), true
+		}
 	}
 	return e, nil
 }
@@ -88,25 +85,23 @@ func (q *Queue) examineStream(ctx context.Context) error {
 
 // examineMessages publishes a message that no worker reads: only one that is stored shows that the stream takes any.
 // A worker's message has to come back.
-func (q *Queue) examineMessages(ctx context.Context, takes bool, e *Examination) {
+func (q *Queue) examineMessages(ctx context.Context, takes bool) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var consumer jetstream.Consumer
-	var err error
 	if takes {
 		if consumer, err = q.newConsumer(ctx, []string{probe}, time.Time{}); err != nil {
-			e.Rights, e.Unread = q.lacking(), q.explain(err)
-			return
+			return fmt.Errorf("the queue brings no message: %w", q.explain(err))
 		}
 	}
 	_, err = q.js.PublishMsg(ctx, &nats.Msg{Subject: q.cfg.outside(probe)}, jetstream.WithRetryAttempts(0))
 	if err != nil {
-		e.Rights, e.Refused = q.lacking(), q.cfg.explainRefusal(err)
-		return
+		return fmt.Errorf("the queue takes no message: %w", q.cfg.explainRefusal(err))
 	}
 	if takes {
 		if _, err := consumer.Next(jetstream.FetchContext(ctx)); err != nil {
-			e.Rights, e.Unread = q.lacking(), q.explain(err)
+			return fmt.Errorf("the queue brings no message: %w", q.explain(err))
 		}
 	}
+	return nil
 }

@@ -186,7 +186,7 @@ func TestHealth_of_a_worker_that_may_not_read_says_so_once(t *testing.T) {
 				t.Errorf("%d lines", n)
 			}
 			found, err := queue.Examine(t.Context(), cfg, true)
-			if err != nil || found.Rights == nil || !strings.Contains(found.Rights.Error(), subject) {
+			if err != nil || !found.Lacks || !strings.Contains(found.Messages.Error(), subject) {
 				t.Errorf("the doctor says %+v, %v", found, err)
 			}
 		})
@@ -219,7 +219,7 @@ func TestHealth_of_a_worker_that_cannot_read_says_why_and_is_nil_once_it_can(t *
 		t.Errorf("it is logged %d times", log.count(why))
 	}
 	if found, err := queue.Examine(t.Context(), cfg, true); err != nil ||
-		!strings.Contains(fmt.Sprint(found.Unread), why) {
+		!strings.Contains(fmt.Sprint(found.Messages), why) {
 		t.Errorf("the doctor says %+v, %v", found, err)
 	}
 	if err := js.DeleteConsumer(t.Context(), "MR", other.Durable); err != nil {
@@ -250,7 +250,7 @@ func TestRights_of_each_binary_are_all_that_it_needs(t *testing.T) {
 	for name, cfg := range config {
 		wait.Until(t, name+" is well", func() bool { return opened[name].Health() == nil })
 		found, err := queue.Examine(t.Context(), cfg, name == "worker")
-		if err := errors.Join(err, found.Stream, found.Rights, found.Refused, found.Unread); err != nil {
+		if err := errors.Join(err, found.Stream, found.Messages); err != nil {
 			t.Errorf("the doctor of the %s says %v", name, err)
 		}
 	}

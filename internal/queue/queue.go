@@ -80,17 +80,17 @@ type Queue struct {
 	connection atomic.Pointer[nats.Conn] // the same, for what may be called before it is there
 	js         jetstream.JetStream
 
-	link     trouble       // why no server is reached
-	login    trouble       // why the one that is lets us not in
-	reports  trouble       // what the client reports besides
+	link     *trouble      // why no server is reached
+	login    *trouble      // why the one that is lets us not in
+	reports  *trouble      // what the client reports besides
 	ours     atomic.Bool   // the stream was looked at since the connection was made
 	found    bool          // it was there at the last look; only the goroutine of keep.go uses it
-	store    trouble       // why there is no stream
-	unread   trouble       // why its messages cannot be read
-	refused  trouble       // why nothing that is published is taken
+	store    *trouble      // why there is no stream
+	unread   *trouble      // why its messages cannot be read
+	refused  *trouble      // why nothing that is published is taken
 	failing  atomic.Int64  // since when that is so, in Unix nanoseconds; 0: it is not
-	rights   trouble       // what may not be published
-	deaf     trouble       // what may not be subscribed to
+	rights   *trouble      // what may not be published
+	deaf     *trouble      // what may not be subscribed to
 	reached  atomic.Bool   // a server is
 	missing  chan struct{} // a note for keep.go: look whether the stream is still there
 	outgoing chan message
@@ -119,16 +119,7 @@ func Embed(start func(dir string, maxBytes int64, log *slog.Logger) (Server, err
 // Open connects to the servers outside, or starts the one inside the process when there is no URL. Those outside may be
 // unavailable: the connection and the stream come into being as soon as they can, and again whenever they are gone.
 func Open(ctx context.Context, cfg Config) (*Queue, error) {
-	cfg = cfg.withDefaults()
-	q := &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer)}
-	q.link = trouble{what: "queue cannot be connected, trying on", log: cfg.Log.With("servers", shown(cfg.URL))}
-	q.login = trouble{what: q.link.what, log: q.link.log}
-	q.reports = trouble{what: "queue reports an error", log: cfg.Log}
-	q.store = trouble{what: "the queue's stream cannot be made, trying on", log: cfg.Log}
-	q.unread = trouble{what: "the queue's messages cannot be read, trying on", log: cfg.Log}
-	q.refused = trouble{what: "the queue takes no messages, workers find the work a second later", log: cfg.Log}
-	q.rights = trouble{what: "the NATS user lacks a permission, trying on", log: cfg.Log}
-	q.deaf = trouble{what: q.rights.what, log: cfg.Log}
+	q := newQueue(cfg)
 	if err := q.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open queue: %w", err), q.release())
 	}
@@ -138,6 +129,22 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	q.running.Go(q.publishOutgoing)
 	q.triggerReconcile()
 	return q, nil
+}
+
+// newQueue returns one that is not connected.
+func newQueue(cfg Config) *Queue {
+	cfg = cfg.withDefaults()
+	const away, lacking = "queue cannot be connected, trying on", "the NATS user lacks a permission, trying on"
+	to := cfg.Log.With("servers", shown(cfg.URL))
+	of := func(what string) *trouble { return &trouble{what: what, log: cfg.Log} }
+	return &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer),
+		link: &trouble{what: away, log: to}, login: &trouble{what: away, log: to},
+		reports: of("queue reports an error"),
+		store:   of("the queue's stream cannot be made, trying on"),
+		unread:  of("the queue's messages cannot be read, trying on"),
+		refused: of("the queue takes no messages, workers find the work a second later"),
+		rights:  of(lacking), deaf: of(lacking),
+	}
 }
 
 // open connects, or starts the server inside the process and connects to that. A server outside that is away is no

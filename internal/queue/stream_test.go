@@ -101,7 +101,7 @@ func TestHealth_of_a_queue_that_takes_nothing(t *testing.T) {
 	}
 	for _, takes := range []bool{false, true} {
 		found, err := queue.Examine(t.Context(), cfg, takes)
-		if said := fmt.Sprint(err, found.Stream, found.Refused); !strings.Contains(said, why) {
+		if said := fmt.Sprint(err, found.Stream, found.Messages); !strings.Contains(said, why) {
 			t.Errorf("the doctor says %s", said)
 		}
 	}

@@ -37,7 +37,7 @@ func (s *Service) CreateSupplier(ctx context.Context, given Supplier) (Created, 
 	now := s.now().UTC().Truncate(time.Microsecond)
 	supplier := Supplier{ID: "sup_" + strings.ToLower(rand.Text()[:supplierIDLength]), Active: true, CreatedAt: now,
 		UpdatedAt: now}
-	if err := whole(given).apply(&supplier, s.allowPrivate); err != nil {
+	if err := whole(given).apply(&supplier, s.deps.AllowPrivateWebhooks); err != nil {
 		return Created{}, err
 	}
 	created := Created{Supplier: supplier}
@@ -60,7 +60,7 @@ func (s *Service) CreateSupplier(ctx context.Context, given Supplier) (Created, 
 
 // ListSuppliers returns all suppliers, oldest first; never nil.
 func (s *Service) ListSuppliers(ctx context.Context) ([]Supplier, error) {
-	suppliers, err := s.store.listSuppliers(ctx)
+	suppliers, err := s.store.suppliers(ctx, `ORDER BY created_at, id`)
 	return suppliers, errs.Doing("list suppliers", err)
 }
 
@@ -68,21 +68,21 @@ func (s *Service) ListSuppliers(ctx context.Context) ([]Supplier, error) {
 // Errors: errs.Invalid with every violation, errs.NotFound.
 func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierPatch) (Supplier, error) {
 	var supplier Supplier
-	if err := patch.apply(&supplier, s.allowPrivate); err != nil {
+	if err := patch.apply(&supplier, s.deps.AllowPrivateWebhooks); err != nil {
 		return Supplier{}, err
 	}
 	err := s.change(ctx, "update supplier", id, func(ctx context.Context, changed *Supplier, _ time.Time) error {
 		before := changed.WebhookURL
-		if err := patch.apply(changed, s.allowPrivate); err != nil {
+		if err := patch.apply(changed, s.deps.AllowPrivateWebhooks); err != nil {
 			return err
 		}
 		supplier = *changed
 		if supplier.WebhookURL != before {
-			if err := s.moved(ctx, id, supplier.WebhookURL); err != nil {
+			if err := s.deps.Moved(ctx, id, supplier.WebhookURL); err != nil {
 				return err
 			}
 		}
-		return s.callable(ctx, id)
+		return s.deps.Callable(ctx, id)
 	})
 	if err != nil {
 		return Supplier{}, err
@@ -125,7 +125,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 			return err
 		}
 		if !found {
-			return errs.New(errs.NotFound, "There is no supplier with this id.")
+			return noSupplier()
 		}
 		if err := s.store.expireSecrets(ctx, id, now.Add(overlap), overlap == 0); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (s *Service) endInactive(ctx context.Context, id string) error {
 func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, err error) {
 	found, _, err := s.store.holdSupplier(ctx, id)
 	if err == nil && !found {
-		err = errs.New(errs.NotFound, "There is no supplier with this id.")
+		err = noSupplier()
 	}
 	if err == nil {
 		ended, err = s.store.endSessions(ctx, id, endedByRevoke, false, s.now())
@@ -195,7 +195,7 @@ func (s *Service) setActive(ctx context.Context, what, id string, active bool) e
 		if err := s.store.saveActive(ctx, id, active, s.now()); err != nil || !active {
 			return err
 		}
-		return s.callable(ctx, id)
+		return s.deps.Callable(ctx, id)
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -254,7 +254,8 @@ func (s *Service) SupplierPage(ctx context.Context, after string, limit int) (pa
 	if n, err := fmt.Sscanf(strings.Replace(after, "~", " ", 1), "%d %s", &created, &id); err != nil || n != 2 {
 		created, id = 0, ""
 	}
-	page, err = s.store.suppliersBehind(ctx, created, id, limit)
+	page, err = s.store.suppliers(ctx, `WHERE (created_at, id) > ($1, $2) ORDER BY created_at, id LIMIT $3`, created, id,
+		limit)
 	if err != nil {
 		return nil, "", fmt.Errorf("list suppliers: %w", err)
 	}
@@ -267,7 +268,7 @@ func (s *Service) SupplierPage(ctx context.Context, after string, limit int) (pa
 
 // SuppliersOf returns the suppliers of the ids, in no order; unknown ones are absent.
 func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {
-	found, err := s.store.suppliersOf(ctx, ids)
+	found, err := s.store.suppliers(ctx, `WHERE `+s.store.db.AnyOf("id", 1), s.store.db.Values(ids))
 	return found, errs.Doing("read suppliers", err)
 }
 

@@ -137,13 +137,16 @@ func (s *Service) holdActive(ctx context.Context, supplierID string) error {
 	case err != nil:
 		return err
 	case !found:
-		return errs.New(errs.NotFound, "There is no supplier with this id.")
+		return noSupplier()
 	case !active:
 		return errs.New(errs.Forbidden, "The supplier is deactivated.")
 	default:
 		return nil
 	}
 }
+
+// noSupplier answers an id that no supplier has.
+func noSupplier() error { return errs.New(errs.NotFound, "There is no supplier with this id.") }
 
 // usedLink answers a link that was used, has expired or never was one.
 func usedLink() error {

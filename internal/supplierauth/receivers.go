@@ -36,14 +36,14 @@ func (s *Service) Receivers(ctx context.Context, supplierIDs []string) (map[stri
 	}
 	for _, row := range rows {
 		r := receivers[row.SupplierID]
-		r.URL, r.Active, r.Concurrency = row.WebhookURL, row.Active, s.receiverConcurrency
+		r.URL, r.Active, r.Concurrency = row.WebhookURL, row.Active, s.deps.ReceiverConcurrency
 		if row.ReceiverConcurrency != nil {
 			r.Concurrency = *row.ReceiverConcurrency
 		}
 		if row.SecretID != nil {
 			secret, err := s.openSecret(row)
 			if err != nil {
-				s.log.ErrorContext(ctx, "a webhook secret cannot be read", "supplier_id", row.SupplierID, "secret_id",
+				s.deps.Log.ErrorContext(ctx, "a webhook secret cannot be read", "supplier_id", row.SupplierID, "secret_id",
 					*row.SecretID, "error", err)
 			} else {
 				r.Secrets = append(r.Secrets, secret)
@@ -111,15 +111,15 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) error {
 		found, changed, err := s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now())
 		if err == nil && !found {
-			err = errs.New(errs.NotFound, "There is no supplier with this id.")
+			err = noSupplier()
 		}
 		if err == nil && changed {
-			err = s.moved(ctx, supplierID, storedURL(url))
+			err = s.deps.Moved(ctx, supplierID, storedURL(url))
 		}
 		if err != nil {
 			return err
 		}
-		return s.callable(ctx, supplierID)
+		return s.deps.Callable(ctx, supplierID)
 	})
 	if err != nil {
 		return fmt.Errorf("set webhook address: %w", err)
@@ -131,10 +131,10 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 // ownURLFault is stricter than the operator's rule: a supplier's own address is https, unless private ones are allowed.
 // It names no setting, which suppliers cannot change.
 func (s *Service) ownURLFault(url string) string {
-	if fault := webhookURLFault(url, s.allowPrivate); fault != "" || url == "" {
+	if fault := webhookURLFault(url, s.deps.AllowPrivateWebhooks); fault != "" || url == "" {
 		return strings.TrimSuffix(fault, unlessAllowed)
 	}
-	if scheme, _, _ := strings.Cut(url, ":"); !s.allowPrivate && !strings.EqualFold(scheme, "https") {
+	if scheme, _, _ := strings.Cut(url, ":"); !s.deps.AllowPrivateWebhooks && !strings.EqualFold(scheme, "https") {
 		return "must start with https://"
 	}
 	return ""

@@ -149,7 +149,7 @@ func (s *Service) refresh(ctx context.Context, text string) (*TokenPair, error) 
 	}
 	for _, session := range ended {
 		s.ended.WithLabelValues(endedByReuse).Inc()
-		s.log.WarnContext(ctx, "a used refresh token was presented, its session is ended",
+		s.deps.Log.WarnContext(ctx, "a used refresh token was presented, its session is ended",
 			"supplier_id", session.SupplierID, "session_id", session.ID)
 	}
 	return nil, refuseGrant()
@@ -332,7 +332,7 @@ func (s *Service) endOldest(ctx context.Context, opened []*grant) {
 	}
 	n, err := s.store.endOldest(ctx, suppliers, s.now())
 	if err != nil {
-		s.log.WarnContext(ctx, "the oldest sessions of a supplier with too many could not be ended", "error", err)
+		s.deps.Log.WarnContext(ctx, "the oldest sessions of a supplier with too many could not be ended", "error", err)
 	}
 	s.ended.WithLabelValues(endedByNumber).Add(float64(n))
 }

@@ -2,78 +2,73 @@ package supplierauth
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
-	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
-
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/database"
-	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// Suppliers, their keys and their secrets. Few rows, changed by the operator: gorm's builder reads and writes whole
-// ones. Each batch of calls asks for its receivers by one statement over all its suppliers.
+// Suppliers, their keys and their secrets: few rows, changed by the operator. Each batch of calls asks for its receivers
+// by one statement over all its suppliers. Lifetimes are stored in seconds, scopes in one text.
 
-// supplierRow is a supplier as it is stored: lifetimes in seconds, scopes in one text.
-type supplierRow struct {
-	ID         string `gorm:"primaryKey"`
-	Name       string
-	WebhookURL string
-	AccessTTL  int64
-	RefreshTTL int64
-	Scopes     string
+// supplierColumns are the columns of a supplier, in the order of stored and suppliers.
+const supplierColumns = `id, name, webhook_url, access_ttl, refresh_ttl, scopes, receiver_concurrency, active,
+	created_at, updated_at`
 
-	ReceiverConcurrency *int
-	Active              bool
-	CreatedAt           int64 `gorm:"autoCreateTime:false"`
-	UpdatedAt           int64 `gorm:"autoUpdateTime:false"`
+// stored returns what is stored of a supplier.
+func stored(s Supplier) []any {
+	return []any{s.ID, s.Name, s.WebhookURL, int64(s.AccessTTL / time.Second), int64(s.RefreshTTL / time.Second),
+		strings.Join(s.Scopes, " "), s.ReceiverConcurrency, s.Active, s.CreatedAt.UnixMicro(), s.UpdatedAt.UnixMicro()}
 }
 
-// TableName returns the table of the row.
-func (supplierRow) TableName() string { return "suppliers" }
-
-// rowOf returns the row of a supplier.
-func rowOf(s Supplier) supplierRow {
-	return supplierRow{
-		ID: s.ID, Name: s.Name, WebhookURL: s.WebhookURL, Scopes: strings.Join(s.Scopes, " "), Active: s.Active,
-		AccessTTL: int64(s.AccessTTL / time.Second), RefreshTTL: int64(s.RefreshTTL / time.Second),
-		ReceiverConcurrency: s.ReceiverConcurrency, CreatedAt: s.CreatedAt.UnixMicro(), UpdatedAt: s.UpdatedAt.UnixMicro(),
+// suppliers reads the suppliers that the rest of the statement chooses.
+func (s store) suppliers(ctx context.Context, rest string, args ...any) ([]Supplier, error) {
+	type row struct {
+		Supplier
+		access, refresh, created, updated int64
+		scopes                            string
 	}
-}
-
-// supplier returns the supplier of a row.
-func (r supplierRow) supplier() Supplier {
-	return Supplier{
-		ID: r.ID, Name: r.Name, WebhookURL: r.WebhookURL, Scopes: strings.Fields(r.Scopes), Active: r.Active,
-		AccessTTL: time.Duration(r.AccessTTL) * time.Second, RefreshTTL: time.Duration(r.RefreshTTL) * time.Second,
-		ReceiverConcurrency: r.ReceiverConcurrency,
-		CreatedAt:           time.UnixMicro(r.CreatedAt).UTC(), UpdatedAt: time.UnixMicro(r.UpdatedAt).UTC(),
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+supplierColumns+` FROM suppliers `+rest, args,
+		func(r *row) []any {
+			return []any{&r.ID, &r.Name, &r.WebhookURL, &r.access, &r.refresh, &r.scopes, &r.ReceiverConcurrency, &r.Active,
+				&r.created, &r.updated}
+		})
+	list := make([]Supplier, len(rows))
+	for i, r := range rows {
+		r.AccessTTL, r.RefreshTTL = time.Duration(r.access)*time.Second, time.Duration(r.refresh)*time.Second
+		r.Scopes, r.CreatedAt, r.UpdatedAt = strings.Fields(r.scopes), time.UnixMicro(r.created).UTC(),
+			time.UnixMicro(r.updated).UTC()
+		list[i] = r.Supplier
 	}
+	return list, err
 }
 
 // insertSupplier stores a new supplier; its id is random, so none has it.
 func (s store) insertSupplier(ctx context.Context, supplier Supplier) error {
-	row := rowOf(supplier)
-	return database.Translate(s.db.From(ctx).Create(&row).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO suppliers (`+supplierColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, stored(supplier)...)
+	return err
 }
 
 // lockSupplier reads a supplier and makes other changes of it wait for this transaction. Errors: errs.NotFound.
 func (s store) lockSupplier(ctx context.Context, id string) (Supplier, error) {
-	var row supplierRow
-	err := s.db.From(ctx).Clauses(clause.Locking{Strength: "UPDATE"}).Where("id = ?", id).Take(&row).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return Supplier{}, errs.New(errs.NotFound, "There is no supplier with this id.")
+	found, err := s.suppliers(ctx, `WHERE id = $1`+s.db.RowLock(` FOR UPDATE`), id)
+	if err == nil && len(found) == 0 {
+		err = noSupplier()
 	}
-	return row.supplier(), database.Translate(err)
+	if err != nil {
+		return Supplier{}, err
+	}
+	return found[0], nil
 }
 
 // saveSupplier writes all of a supplier that lockSupplier holds.
 func (s store) saveSupplier(ctx context.Context, supplier Supplier) error {
-	row := rowOf(supplier)
-	return database.Translate(s.db.From(ctx).Select("*").Updates(&row).Error)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET name = $2, webhook_url = $3, access_ttl = $4,
+		refresh_ttl = $5, scopes = $6, receiver_concurrency = $7, active = $8, created_at = $9, updated_at = $10
+		WHERE id = $1`, stored(supplier)...)
+	return err
 }
 
 // saveActive activates or deactivates a supplier, and writes nothing else of it.
@@ -81,38 +76,6 @@ func (s store) saveActive(ctx context.Context, id string, active bool, now time.
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET active = $1, updated_at = $2 WHERE id = $3`, active,
 		now.UnixMicro(), id)
 	return err
-}
-
-// listSuppliers reads all suppliers, oldest first.
-func (s store) listSuppliers(ctx context.Context) ([]Supplier, error) {
-	return suppliersFrom(s.db.Reader(ctx).Order("created_at, id"))
-}
-
-// suppliersBehind returns the next ones in the order of listSuppliers.
-func (s store) suppliersBehind(ctx context.Context, created int64, id string, limit int) ([]Supplier, error) {
-	return suppliersFrom(s.db.Reader(ctx).Where("(created_at, id) > (?, ?)", created,
-		id).Order("created_at, id").Limit(limit))
-}
-
-// suppliersOf returns the suppliers of the ids, in no order; unknown ones are absent.
-func (s store) suppliersOf(ctx context.Context, ids []string) ([]Supplier, error) {
-	if len(ids) == 0 {
-		return []Supplier{}, nil
-	}
-	return suppliersFrom(s.db.Reader(ctx).Where("id IN ?", ids))
-}
-
-// suppliersFrom reads what gorm's builder asks for.
-func suppliersFrom(query *gorm.DB) ([]Supplier, error) {
-	var rows []supplierRow
-	if err := query.Find(&rows).Error; err != nil {
-		return nil, database.Translate(err)
-	}
-	suppliers := make([]Supplier, len(rows))
-	for i, row := range rows {
-		suppliers[i] = row.supplier()
-	}
-	return suppliers, nil
 }
 
 // idName is a supplier as it is searched for.

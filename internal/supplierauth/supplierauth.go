@@ -41,20 +41,15 @@ type Deps struct {
 
 // Service implements the authentication of suppliers. It is safe for concurrent use.
 type Service struct {
-	store        store
-	log          *slog.Logger
-	now          func() time.Time
-	tokens       *tokens
-	sealer       sealer
-	limiter      *limiter
-	allowPrivate bool
-	callable     func(ctx context.Context, supplierID string) error
-	moved        func(ctx context.Context, supplierID, url string) error
-
-	receiverConcurrency int
-	ended               *prometheus.CounterVec
-	openings            *groupcommit.Batcher[opening, outcome]
-	rotations           *groupcommit.Batcher[rotation, outcome]
+	deps      Deps
+	store     store
+	now       func() time.Time
+	tokens    *tokens
+	sealer    sealer
+	limiter   *limiter
+	ended     *prometheus.CounterVec
+	openings  *groupcommit.Batcher[opening, outcome]
+	rotations *groupcommit.Batcher[rotation, outcome]
 }
 
 // New reads the keys and starts the group commits; Close ends them. Its errors name the position of a bad key in its
@@ -95,11 +90,7 @@ func New(d Deps) (*Service, error) {
 	if d.Moved == nil {
 		d.Moved = func(context.Context, string, string) error { return nil }
 	}
-	s := &Service{
-		store: store{d.DB}, log: d.Log, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter,
-		allowPrivate: d.AllowPrivateWebhooks, callable: d.Callable, moved: d.Moved,
-		receiverConcurrency: d.ReceiverConcurrency, ended: ended,
-	}
+	s := &Service{deps: d, store: store{d.DB}, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter, ended: ended}
 	s.startCommits()
 	return s, nil
 }

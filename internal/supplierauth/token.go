@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 // deactivated supplier is refused where something is to be stored, and at its next refresh.
 
 const (
+	algorithm      = "EdDSA"
 	tokenType      = "at+jwt"         // RFC 9068
 	clockSkew      = 30 * time.Second // a token of a replica whose clock is ahead is valid at once
 	maxAccessToken = 4096             // characters
@@ -34,15 +36,9 @@ var errTokenRefused = errors.New("the access token is not valid")
 type tokens struct {
 	issuer, audience string
 	now, latest      func() time.Time
-	keys             []*signingKey
-	verifiers        map[string]verifier                    // by key id
+	keys             []signingKey
+	parser           *jwt.Parser
 	verified         *lru.Cache[[32]byte, caller.Principal] // by the token's hash: only tokens whose signature was good
-}
-
-// verifier checks the tokens of one key by that key's algorithm and no other.
-type verifier struct {
-	key    *signingKey
-	parser *jwt.Parser
 }
 
 // claims of an access token. Name is the supplier's, so that ping needs no database.
@@ -78,20 +74,15 @@ func (a *audience) UnmarshalJSON(text []byte) error {
 }
 
 // newTokens returns what issues with the first key and verifies with all of them.
-func newTokens(keys []*signingKey, issuer, audience string, now, latest func() time.Time) (*tokens, error) {
+func newTokens(keys []signingKey, issuer, audience string, now, latest func() time.Time) (*tokens, error) {
 	cache, err := lru.New[[32]byte, caller.Principal](verifiedTokens)
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{issuer: issuer, audience: audience, now: now, latest: latest, keys: keys,
-		verifiers: map[string]verifier{}, verified: cache}
-	for _, key := range keys {
-		t.verifiers[key.id] = verifier{key: key, parser: jwt.NewParser(
-			jwt.WithValidMethods([]string{key.method.Alg()}), jwt.WithStrictDecoding(), jwt.WithExpirationRequired(),
-			jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithTimeFunc(now),
-		)}
-	}
-	return t, nil
+	return &tokens{issuer: issuer, audience: audience, now: now, latest: latest, keys: keys, verified: cache,
+		parser: jwt.NewParser(jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(),
+			jwt.WithExpirationRequired(), jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithTimeFunc(now)),
+	}, nil
 }
 
 // issue signs an access token for the session.
@@ -101,14 +92,14 @@ func (t *tokens) issue(g grant) (string, error) {
 	}
 	now := t.now().Truncate(time.Second)
 	key := t.keys[0]
-	token := jwt.NewWithClaims(key.method, claims{
+	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: t.issuer, Subject: g.SupplierID, ID: rand.Text(), IssuedAt: jwt.NewNumericDate(now),
 			NotBefore: jwt.NewNumericDate(now.Add(-clockSkew)), ExpiresAt: jwt.NewNumericDate(now.Add(g.accessTTL())),
 		},
 		Audience: audience{t.audience}, ClientID: g.SupplierID, SessionID: g.SessionID, Scope: g.Scopes, Name: g.Name,
 	})
-	token.Header["kid"], token.Header["typ"] = key.id, tokenType
+	token.Header["kid"], token.Header["typ"] = key.jwk.ID, tokenType
 	signed, err := token.SignedString(key.private)
 	return signed, errs.Doing("sign access token", err)
 }
@@ -133,17 +124,17 @@ func (t *tokens) verify(token string) (caller.Principal, error) {
 }
 
 // check does what golang-jwt alone does not: it takes the key first, from a header without anything that would change
-// how the token is read, and only then lets the library verify by this key's algorithm.
+// how the token is read, and only then lets the library verify by it.
 func (t *tokens) check(token string) (caller.Principal, error) {
 	if !compact(token) {
 		return caller.Principal{}, errTokenRefused
 	}
-	v, found := t.verifierOf(token[:strings.IndexByte(token, '.')])
-	if !found {
+	key := t.keyOf(token[:strings.IndexByte(token, '.')])
+	if key < 0 {
 		return caller.Principal{}, errTokenRefused
 	}
 	var c claims
-	_, err := v.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return v.key.private.Public(), nil })
+	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys[key].private.Public(), nil })
 	if err != nil || !validID(c.Subject) || !validID(c.SessionID) || !numericDates(token) ||
 		c.NotBefore.After(t.latest()) {
 		return caller.Principal{}, errTokenRefused
@@ -193,12 +184,9 @@ func compact(token string) bool {
 	return dots == 2
 }
 
-// verifierOf reads the first segment: a known key, its algorithm, our type and no extension.
-func (t *tokens) verifierOf(segment string) (verifier, bool) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(segment)
-	if err != nil {
-		return verifier{}, false
-	}
+// keyOf reads the first segment: a known key, whose place it returns, the algorithm, our type and no extension. -1: it is
+// another one.
+func (t *tokens) keyOf(segment string) int {
 	var header struct {
 		Algorithm string         `json:"alg"`
 		KeyID     string         `json:"kid"`
@@ -206,10 +194,10 @@ func (t *tokens) verifierOf(segment string) (verifier, bool) {
 		Critical  jsontext.Value `json:"crit"`
 		Base64    jsontext.Value `json:"b64"`
 	}
-	if err := json.Unmarshal(raw, &header); err != nil {
-		return verifier{}, false
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(segment)
+	if err != nil || json.Unmarshal(raw, &header) != nil || header.Algorithm != algorithm || header.Type != tokenType ||
+		header.Critical != nil || header.Base64 != nil {
+		return -1
 	}
-	v, found := t.verifiers[header.KeyID]
-	return v, found && header.Algorithm == v.key.method.Alg() && header.Type == tokenType && header.Critical == nil &&
-		header.Base64 == nil
+	return slices.IndexFunc(t.keys, func(k signingKey) bool { return k.jwk.ID == header.KeyID })
 }

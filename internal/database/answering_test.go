@@ -3,7 +3,8 @@ package database_test
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,33 +79,16 @@ func TestServer_that_takes_long_for_a_statement_does_not_hang(t *testing.T) {
 	}
 }
 
-func TestServer_that_takes_no_new_connection_does_not_hang_while_it_answers(t *testing.T) {
+func TestServer_that_has_a_successor_is_given_up_soon_but_not_by_maintenance(t *testing.T) {
 	t.Parallel()
-	server, db, end := serverOf(t, `SELECT pg_sleep(5)`) // seen by a second connection, which is used again
-	var open sync.WaitGroup
-	for range 3 { // the clock asks too
-		open.Go(func() {
-			if err := db.From(t.Context()).Exec(`SELECT pg_sleep(0.2)`).Error; err != nil {
-				t.Error(err)
-			}
-		})
+	nowhere := t.TempDir()
+	db := raw(t, strings.Replace(ownServer(t).Address()+"%2C1", "&port=", "%2C"+url.QueryEscape(nowhere)+"&port=", 1), "")
+	sleep := func(ctx context.Context) error { return db.From(ctx).Exec(`SELECT pg_sleep(8)`).Error }
+	if err := sleep(t.Context()); errs.KindOf(err) != errs.Unavailable {
+		t.Errorf("a statement that another server is to be asked: %v", err)
 	}
-	open.Wait()
-	if err := server.FreezeNew(); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		select {
-		case err := <-end:
-			if err != nil {
-				t.Errorf("a statement among others that are answered: %v", err)
-			}
-			return
-		default:
-			if err := db.From(t.Context()).Exec(`SELECT 1`).Error; err != nil {
-				t.Fatal(err)
-			}
-		}
+	if err := db.InTx(database.ForMaintenance(t.Context()), "wait", sleep); err != nil {
+		t.Errorf("a statement that may take long: %v", err)
 	}
 }
 

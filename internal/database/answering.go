@@ -1,0 +1,93 @@
+package database
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A server hangs when its connections stay open and it answers nothing. Statements would wait for their timeout of 30
+// s, which such a server does not keep, or for TCP. So a serving connection waits for so long for the next byte, and
+// then fails; the idle ones are closed with it. That is longer than the statement timeout. Where the address has
+// another host it is short, as a failover has ten seconds: a statement that takes longer there is made again by the
+// caller. Transactions of maintenance wait for as long as they take. Commands do too.
+const (
+	answerOnly = 31 * time.Second
+	answerNext = 6 * time.Second // where there is another host
+)
+
+var errHangs = errors.New("the server holds connections open and answers nothing")
+
+// answering returns a dial function whose connections fail when their server is silent for so long; silent is called
+// then.
+func answering(dial pgconn.DialFunc, limit time.Duration, silent func()) pgconn.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		made, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &bounded{Conn: made, limit: limit, silent: silent}, nil
+	}
+}
+
+// bounded is a connection that waits for its server for so long. One goroutine reads; another one may end its reading.
+type bounded struct {
+	net.Conn
+	limit  time.Duration
+	silent func()
+
+	mu      sync.Mutex
+	ended   bool // the reader has a deadline of its own
+	patient bool // it has none
+}
+
+// SetDeadline is how pgx ends a reading whose context is over; zero lets it read again.
+func (b *bounded) SetDeadline(at time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = !at.IsZero()
+	return b.Conn.SetDeadline(at)
+}
+
+// Read waits for the limit at most.
+func (b *bounded) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if !b.ended {
+		var until time.Time
+		if !b.patient {
+			until = time.Now().Add(b.limit)
+		}
+		_ = b.Conn.SetReadDeadline(until) // of a closed connection, which Read reports
+	}
+	b.mu.Unlock()
+	n, err := b.Conn.Read(p)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return n, err
+	}
+	b.silent()
+	return n, errHangs
+}
+
+// waits lets a connection wait for as long as its server takes, or no longer than others.
+func waits(conn *pgconn.PgConn, patient bool) {
+	wire := conn.Conn()
+	if encrypted, is := wire.(*tls.Conn); is {
+		wire = encrypted.NetConn()
+	}
+	if b, is := wire.(*bounded); is {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.patient = patient
+	}
+}
