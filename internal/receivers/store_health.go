@@ -19,16 +19,13 @@ import (
 // statement here works for a supplier that has none yet.
 type healthStore struct{ deliveries.Tables }
 
-// failingAt is dispatch.FailingAt in statements.
-var failingAt = strconv.Itoa(dispatch.FailingAt)
-
 // saveHealth adds what was learnt about receivers to what is stored, and returns those that fail now, and those that
 // had failed and have answered since: CatchUp has to follow for these, in the same transaction. A success since the
 // last time sets the count back before the failures after it are added; without one they are added to what is stored.
 // News of an address that the receiver has no longer are left out.
 func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, now time.Time) (
 	failing map[string]bool, recovered []string, err error) {
-	suppliers := slices.Sorted(maps.Keys(news))
+	suppliers, failingAt := slices.Sorted(maps.Keys(news)), strconv.Itoa(dispatch.FailingAt)
 	n := len(suppliers)
 	shards, failures := make([]int64, n), make([]int64, n)
 	successes, failed, errorTexts := make([]*int64, n), make([]*int64, n), make([]string, n)

@@ -200,7 +200,7 @@ func (r *relation) tied() string {
 }
 
 // on returns the condition that a column's date is the day of the parameter. On SQLite it is a range, which an index
-// may serve: what follows a day in a text is less than ~.
+// may serve: no text that begins with a day is greater than the day and ~.
 func (r *relation) on(column, day string) string {
 	c := quote(column)
 	switch {
