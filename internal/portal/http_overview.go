@@ -3,7 +3,6 @@ package portal
 import (
 	"html/template"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -103,5 +102,3 @@ func text(p *string) string {
 	}
 	return *p
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -82,8 +83,8 @@ func (s *Service) SendTest(c *gin.Context) error {
 	}
 	message := s.site.Text(c, "The test was not answered: %s.", s.why(c, text(result.Error)))
 	if result.Status != nil {
-		message = s.site.Text(c, "Your receiver answered the test with %s.", http.StatusText(*result.Status)+" ("+
-			itoa(*result.Status)+")")
+		message = s.site.Text(c, "Your receiver answered the test with %s.",
+			fmt.Sprintf("%s (%d)", http.StatusText(*result.Status), *result.Status))
 		if probably := text(result.Error); probably != "" {
 			message += " " + s.site.Text(c, "Probably") + ": " + s.site.Text(c, probably) + "."
 		}

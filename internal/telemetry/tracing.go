@@ -159,10 +159,7 @@ func spanOf(named string) trace.SpanContext {
 // Parent returns the span that ctx is in, as W3C Trace Context writes it, or else the one that logctx names; "" when
 // there is none.
 func (t *Tracing) Parent(ctx context.Context) string {
-	if !t.On() {
-		return logctx.TraceParent(ctx)
-	}
-	if !trace.SpanContextFromContext(ctx).IsValid() {
+	if !t.On() || !trace.SpanContextFromContext(ctx).IsValid() {
 		return logctx.TraceParent(ctx)
 	}
 	carrier := propagation.MapCarrier{}
