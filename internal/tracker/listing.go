@@ -147,14 +147,24 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 	if after := counts.of(day) - skip - want; after >= 0 && after < skip {
 		f.deferred, f.oneDay, f.fromEnd, skip = true, true, true, after // the same rows, reached over fewer
 	}
-	err = s.rows.Select(ctx, r.statement(f), func(row [][]byte) error {
-		l.add(s.encoder, row)
+	return l, s.fill(ctx, &l, s.rows.Select, int(want), r.statement(f), g.args(day, g.st.maxID, want, skip)...)
+}
+
+// fill appends the records that a statement reads. Errors: errMoved when they are not as many as wanted, if that is
+// known.
+func (s *Service) fill(ctx context.Context, l *listing, sel database.Select, want int, statement string,
+	args ...any) error {
+	err := sel(ctx, statement, func(row [][]byte) error {
+		if l.records++; l.records > 1 {
+			l.body = append(l.body, ',')
+		}
+		l.body = s.encoder.appendRecord(l.body, row)
 		return nil
-	}, g.args(day, g.st.maxID, want, skip)...)
-	if err == nil && int64(l.records) != want {
+	}, args...)
+	if err == nil && want > 0 && l.records != want {
 		err = errMoved
 	}
-	return l, errs.Doing("read page", err)
+	return errs.Doing("read page", err)
 }
 
 // form is what the text of a page's statement depends on, apart from its view.
@@ -252,20 +262,6 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 	found := newDays(counts)
 	s.maps.put(key, &pageMap{days: found})
 	return found, nil
-}
-
-// add appends a record.
-func (l *listing) add(e encoder, row [][]byte) {
-	l.separate()
-	l.body = e.appendRecord(l.body, row)
-}
-
-// separate counts the record that follows.
-func (l *listing) separate() {
-	if l.records > 0 {
-		l.body = append(l.body, ',')
-	}
-	l.records++
 }
 
 // fieldList returns the fields of a record, each from the table of the prefix.
