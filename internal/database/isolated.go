@@ -79,7 +79,7 @@ func (r *Rows) openOthers(s *server) error {
 		return err
 	}
 	cfg.MaxConns = s.others
-	r.configure(s, cfg, s.config.OthersURL, "supplyhub-views")
+	r.configure(s, cfg, s.config.OthersURL, "supplyhub-views", r.settings("on"))
 	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, s.config.OthersURL, false)
 	return r.connect(s, cfg)
 }
@@ -113,7 +113,7 @@ func (r *Rows) Isolated(ctx context.Context, fn func(Select) error) error {
 	defer conn.Release()
 	defer r.leave(ctx, conn.Conn())
 	conn.Conn().PgConn().CustomData()[isolatedKey] = true
-	if _, err := conn.Exec(waiting, begin("isolation level repeatable read read only", r.settings())); err != nil {
+	if _, err := conn.Exec(waiting, begin("isolation level repeatable read read only", r.settings("on"))); err != nil {
 		return Translate(err)
 	}
 	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {

@@ -196,7 +196,7 @@ func (r *Rows) open(s *server) error {
 		return err
 	}
 	cfg.MaxConns = s.readers
-	r.configure(s, cfg, address, "supplyhub-reader")
+	r.configure(s, cfg, address, "supplyhub-reader", r.settings("off"))
 	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, s.config.ReadURL != "")
 	return r.connect(s, cfg)
 }
@@ -212,8 +212,7 @@ func (s *server) reading() (cfg *pgxpool.Config, address string, err error) {
 }
 
 // configure sets the reader's settings for a pool's connections.
-func (r *Rows) configure(s *server, cfg *pgxpool.Config, address, name string) {
-	wanted := r.settings()
+func (r *Rows) configure(s *server, cfg *pgxpool.Config, address, name string, wanted []setting) {
 	for _, w := range wanted {
 		delete(cfg.ConnConfig.RuntimeParams, w.name) // an address's own value is for the writers
 	}
@@ -244,12 +243,14 @@ func target(cfg *pgx.ConnConfig, address string, replica bool) pgconn.ValidateCo
 }
 
 // settings returns what a reader's connections have: nothing can be changed, a statement ends after the timeout, and
-// values look as clients get them.
-func (r *Rows) settings() []setting {
+// values look as clients get them. Without bitmaps the service's own pages come as their index has them: the planner
+// would take a table that was filled a moment ago for a small one, and sort all of a client's records for each page.
+func (r *Rows) settings(bitmaps string) []setting {
 	return []setting{
 		{name: "default_transaction_read_only", value: "on"},
 		{name: "statement_timeout", value: shown(r.timeout)},
 		{name: "plan_cache_mode", value: "force_generic_plan"},
+		{name: "enable_bitmapscan", value: bitmaps},
 		{name: "jit", value: "off"}, // compiling a page's plan takes 400 times as long as the page
 		{name: "datestyle", value: "ISO, MDY"},
 		{name: "timezone", value: "America/Sao_Paulo"},
