@@ -84,7 +84,7 @@ type Sessions interface {
 // Rates are the rate card.
 type Rates interface {
 	List(ctx context.Context) ([]estimates.Service, error)
-	Today() (string, error)
+	Today() string
 	Set(ctx context.Context, s estimates.Service) error
 	Remove(ctx context.Context, name string) error
 }
