@@ -35,24 +35,14 @@ type listing struct {
 	body    []byte
 }
 
-// newListing begins a body with the envelope's members; records follow.
+// newListing begins a body with the envelope's members; records follow. Who is done with the body puts its buffer back.
 func (s *Service) newListing(total int64, page page) listing {
-	b := s.buffer()
-	b = append(b, `{"page":`...)
-	b = strconv.AppendInt(b, int64(page.number), 10)
-	b = append(b, `,"pageSize":`...)
-	b = strconv.AppendInt(b, int64(page.size), 10)
-	b = append(b, `,"total":`...)
-	b = strconv.AppendInt(b, total, 10)
-	return listing{total: total, body: append(b, `,"data":[`...)}
-}
-
-// buffer returns an empty one; who is done with it puts it back.
-func (s *Service) buffer() []byte {
-	if b, ok := s.buffers.Get().(*[]byte); ok {
-		return (*b)[:0]
+	var body []byte
+	if used, ok := s.buffers.Get().(*[]byte); ok {
+		body = (*used)[:0]
 	}
-	return nil
+	return listing{total: total, body: fmt.Appendf(body, `{"page":%d,"pageSize":%d,"total":%d,"data":[`,
+		page.number, page.size, total)}
 }
 
 // list returns a page of all rows of the client's view, newest load first.
