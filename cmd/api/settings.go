@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -73,13 +74,7 @@ func somethingGiven(cmd *cobra.Command, _ []string) error {
 
 // setRate fills in what was not given from the service as it is on that day.
 func setRate(ctx context.Context, rates *estimates.RateCard, s estimates.Service, given *pflag.FlagSet) (any, error) {
-	if s.EffectiveFrom == "" {
-		today, err := rates.Today()
-		if err != nil {
-			return nil, err
-		}
-		s.EffectiveFrom = today
-	}
+	s.EffectiveFrom = cmp.Or(s.EffectiveFrom, rates.Today())
 	current, err := rates.Current(ctx, s.Name, s.EffectiveFrom)
 	if errs.KindOf(err) == errs.NotFound {
 		return s, rates.Set(ctx, s)

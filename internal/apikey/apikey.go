@@ -6,12 +6,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"hash/crc32"
+	"math/big"
 	"strings"
 )
 
 const (
-	base62       = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	keyLength    = 43 // base62 characters: 256 bits
+	base62       = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // as big.Int writes it
+	keyBytes     = 32
+	keyLength    = 43 // base62 characters of these
 	keyCheck     = 6  // base62 characters of the checksum
 	keyLastShown = 4
 )
@@ -25,19 +27,10 @@ type Format struct {
 
 // Generate makes a key.
 func (f Format) Generate() string {
-	var b strings.Builder
-	b.WriteString(f.Prefix)
-	random := make([]byte, 2*keyLength)
-	for n := 0; n < keyLength; {
-		rand.Read(random) // never fails: the process ends first
-		for _, r := range random {
-			if int(r) < 256/len(base62)*len(base62) && n < keyLength { // the rest would favour some characters
-				b.WriteByte(base62[int(r)%len(base62)])
-				n++
-			}
-		}
-	}
-	return b.String() + checksum(b.String())
+	random := make([]byte, keyBytes)
+	rand.Read(random) // never fails: the process ends first
+	key := f.Prefix + digits(new(big.Int).SetBytes(random), keyLength)
+	return key + checksum(key)
 }
 
 // Valid reports whether key has this form: Generate could have made it.
@@ -54,11 +47,11 @@ func (f Format) Valid(key string) bool {
 func (f Format) Hash(key string) [sha256.Size]byte { return sha256.Sum256([]byte(f.Domain + key)) }
 
 func checksum(text string) string {
-	sum := crc32.ChecksumIEEE([]byte(text))
-	digits := [keyCheck]byte{}
-	for i := keyCheck - 1; i >= 0; i-- {
-		digits[i] = base62[sum%uint32(len(base62))]
-		sum /= uint32(len(base62))
-	}
-	return string(digits[:])
+	return digits(big.NewInt(int64(crc32.ChecksumIEEE([]byte(text)))), keyCheck)
+}
+
+// digits writes a number in base62, with zeros in front of it.
+func digits(n *big.Int, width int) string {
+	text := n.Text(len(base62))
+	return strings.Repeat("0", width-len(text)) + text
 }

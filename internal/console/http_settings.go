@@ -53,14 +53,13 @@ func (s *views) rates(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	today, err := s.deps.Rates.Today()
-	view := ratesView{Today: today, Items: append([]estimates.Service{}, card...)}
+	view := ratesView{Today: s.deps.Rates.Today(), Items: append([]estimates.Service{}, card...)}
 	for i, service := range card {
 		if name := q.values.Get("service"); name != "" && service.Name == name {
 			view.Edit = &card[i] // the latest of its days
 		}
 	}
-	return view, err
+	return view, nil
 }
 
 // SetRate handles POST /console/rates/set: a service as it is from a day on.

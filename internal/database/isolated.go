@@ -100,7 +100,7 @@ func (r *Rows) Isolated(ctx context.Context, fn func(Select) error) error {
 	defer conn.Release()
 	defer r.leave(ctx, conn.Conn())
 	conn.Conn().PgConn().CustomData()[isolatedKey] = true
-	if _, err := conn.Exec(waiting, begin("isolation level repeatable read read only", r.settings())); err != nil {
+	if _, err := conn.Exec(waiting, begin("isolation level repeatable read read only", r.settings("on"))); err != nil {
 		return Translate(err)
 	}
 	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {

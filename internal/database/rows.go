@@ -52,10 +52,10 @@ func (d *DB) Rows(timeout time.Duration) *Rows {
 	if address == "" {
 		variable, address = "DATABASE_URL", d.server.config.URL
 	}
-	r.fault = r.open(variable, address, "supplyhub-reader", d.server.readers)
+	r.fault = r.open(variable, address, "supplyhub-reader", "off", d.server.readers)
 	if others != "" {
 		r.others = &Rows{db: d, timeout: timeout}
-		r.others.fault = r.others.open("TRACKER_DATABASE_URL", others, "supplyhub-views", d.server.others)
+		r.others.fault = r.others.open("TRACKER_DATABASE_URL", others, "supplyhub-views", "on", d.server.others)
 	}
 	return r
 }
@@ -189,14 +189,14 @@ func (r *Rows) report(err error) error {
 }
 
 // open makes the reader's pool, of so many connections, which connects when it is used.
-func (r *Rows) open(variable, address, name string, most int32) error {
+func (r *Rows) open(variable, address, name, bitmaps string, most int32) error {
 	s := r.db.server
 	cfg, err := parse(variable, address)
 	if err != nil {
 		return err
 	}
 	cfg.MaxConns = most
-	wanted := r.settings()
+	wanted := r.settings(bitmaps)
 	for _, w := range wanted {
 		delete(cfg.ConnConfig.RuntimeParams, w.name) // an address's own value is for the writers
 	}
@@ -224,12 +224,14 @@ func target(cfg *pgx.ConnConfig, address string, replica bool) pgconn.ValidateCo
 }
 
 // settings returns what a reader's connections have: nothing can be changed, a statement ends after the timeout, and
-// values look as clients get them.
-func (r *Rows) settings() []setting {
+// values look as clients get them. Without bitmaps the service's own pages come as their index has them: the planner
+// would take a table that was filled a moment ago for a small one, and sort all of a client's records for each page.
+func (r *Rows) settings(bitmaps string) []setting {
 	return []setting{
 		{name: "default_transaction_read_only", value: "on"},
 		{name: "statement_timeout", value: shown(r.timeout)},
 		{name: "plan_cache_mode", value: "force_generic_plan"},
+		{name: "enable_bitmapscan", value: bitmaps},
 		{name: "jit", value: "off"}, // compiling a page's plan takes 400 times as long as the page
 		{name: "datestyle", value: "ISO, MDY"},
 		{name: "timezone", value: "America/Sao_Paulo"},

@@ -29,14 +29,14 @@ type calendar struct {
 }
 
 // newCalendar loads the zone of São Paulo and the national holidays of Brazil.
-func newCalendar() (*calendar, error) {
+func newCalendar() *calendar {
 	zone, err := time.LoadLocation(zoneName)
 	if err != nil {
-		return nil, err
+		panic(err) // time/tzdata is linked
 	}
 	c := &calendar{business: cal.NewBusinessCalendar(), zone: zone}
 	c.business.AddHoliday(br.Holidays...)
-	return c, nil
+	return c
 }
 
 // dates are what all services share of one request's dates.

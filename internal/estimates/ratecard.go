@@ -42,7 +42,7 @@ type RateCard struct {
 	store    *store
 	now      func() time.Time
 	local    func() time.Time // monotonic
-	calendar func() (*calendar, error)
+	calendar func() *calendar
 
 	mu     sync.Mutex
 	card   []Service
@@ -52,20 +52,17 @@ type RateCard struct {
 // New returns a rate card over the database, whose days go by its clock now; local is this process's, for what lasts
 // within it.
 func New(db *database.DB, now, local func() time.Time) *RateCard {
-	return &RateCard{store: &store{db}, now: now, local: local, calendar: sync.OnceValues(newCalendar)}
+	return &RateCard{store: &store{db}, now: now, local: local, calendar: sync.OnceValue(newCalendar)}
 }
 
 // Estimate computes every service of the card that is in force on the request's day. The same request,
 // day and side of the cut-off hour give the same result. An error means that the card cannot be read, or is empty.
 func (c *RateCard) Estimate(ctx context.Context, r Request) (Result, error) {
-	days, err := c.calendar()
-	if err != nil {
-		return Result{}, fmt.Errorf("load business calendar: %w", err)
-	}
 	card, err := c.read(ctx)
 	if err != nil {
 		return Result{}, err
 	}
+	days := c.calendar()
 	services := inForce(card, days.day(r.At).Format(time.DateOnly))
 	if len(services) == 0 {
 		return Result{}, errors.New("the rate card has no service in force")
@@ -120,13 +117,7 @@ func (c *RateCard) Current(ctx context.Context, name, day string) (Service, erro
 }
 
 // Today returns the São Paulo day.
-func (c *RateCard) Today() (string, error) {
-	days, err := c.calendar()
-	if err != nil {
-		return "", fmt.Errorf("load business calendar: %w", err)
-	}
-	return days.day(c.now()).Format(time.DateOnly), nil
-}
+func (c *RateCard) Today() string { return c.calendar().day(c.now()).Format(time.DateOnly) }
 
 // Set stores the service as it is from its day on. Estimates already made stay as they are. errs.Invalid names every
 // violation.
@@ -140,10 +131,7 @@ func (c *RateCard) Set(ctx context.Context, s Service) error {
 // Remove takes the service off the card, with all its days. errs.NotFound: there is none; errs.Conflict: nothing would
 // be left in force.
 func (c *RateCard) Remove(ctx context.Context, name string) error {
-	today, err := c.Today()
-	if err != nil {
-		return err
-	}
+	today := c.Today()
 	return c.store.remove(ctx, name, func(rest []Service) error {
 		if len(inForce(rest, today)) == 0 {
 			return errs.New(errs.Conflict, "The rate card needs at least one service that is valid today.")

@@ -124,18 +124,12 @@ type syncBody struct {
 	Product   *productBody `json:"product"`
 }
 
-// productBody is a posted product; nil is missing or null.
+// productBody is a posted product; nil is missing or null. Its own members are those that a Product needs.
 type productBody struct {
-	SKU               *string  `json:"sku"`
-	MaterialID        *int64   `json:"material_id"`
-	Material          *string  `json:"material"`
-	MaterialVariantID *int64   `json:"material_variant_id"`
-	MaterialVariant   *string  `json:"material_variant"`
-	Width             *float64 `json:"width"`
-	Height            *float64 `json:"height"`
-	Depth             *float64 `json:"depth"`
-	WeightKg          *float64 `json:"weight_kg"`
-	ProductionDays    *int64   `json:"production_days"`
+	SKU        *string `json:"sku"`
+	MaterialID *int64  `json:"material_id"`
+	Material   *string `json:"material"`
+	Product
 }
 
 const (
@@ -182,25 +176,16 @@ const sizeDetail = "must be a number from 0 to 1000000"
 // change returns the body without its nil pointers; validate must have found nothing.
 func (b *syncBody) change() change {
 	p := b.Product
-	c := change{deactivate: *b.Action == actionDeactivate, updatedAt: b.UpdatedAt,
-		product: Product{SKU: *p.SKU, Active: true}}
-	if c.deactivate {
-		return c
+	c := change{deactivate: *b.Action == actionDeactivate, updatedAt: b.UpdatedAt}
+	if !c.deactivate {
+		c.product = p.Product
+		c.product.MaterialID, c.product.Material = *p.MaterialID, *p.Material
+		for _, v := range []*float64{p.Width, p.Height, p.Depth, p.WeightKg} {
+			if v != nil {
+				*v += 0 // -0 becomes the 0 that it equals, so that equal products have one text
+			}
+		}
 	}
-	c.product = Product{
-		SKU: *p.SKU, MaterialID: *p.MaterialID, Material: *p.Material, MaterialVariantID: p.MaterialVariantID,
-		MaterialVariant: p.MaterialVariant,
-		Width:           positiveZero(p.Width), Height: positiveZero(p.Height), Depth: positiveZero(p.Depth),
-		WeightKg:       positiveZero(p.WeightKg),
-		ProductionDays: p.ProductionDays, Active: true,
-	}
+	c.product.SKU, c.product.Active = *p.SKU, true
 	return c
-}
-
-// positiveZero makes -0 the 0 that it equals, so that equal products have one text.
-func positiveZero(v *float64) *float64 {
-	if v != nil {
-		*v += 0
-	}
-	return v
 }

@@ -189,10 +189,24 @@ func flat(t *testing.T, b scoreboard.Board) map[string]string {
 	return values
 }
 
-func byID(list []scoreboard.Game) map[string]scoreboard.Game {
-	found := map[string]scoreboard.Game{}
+// untagged is a game with all of it in JSON.
+type untagged struct {
+	ID       string
+	KickOff  time.Time
+	Stage    scoreboard.Stage
+	Round    string
+	Home     scoreboard.Team
+	Away     scoreboard.Team
+	Score    [2]int
+	Status   scoreboard.Status
+	Minute   int
+	Progress int
+}
+
+func byID(list []scoreboard.Game) map[string]untagged {
+	found := map[string]untagged{}
 	for _, g := range list {
-		found[g.ID] = g
+		found[g.ID] = untagged(g)
 	}
 	return found
 }

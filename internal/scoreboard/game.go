@@ -45,23 +45,23 @@ type Team struct {
 
 // Game is one match as a provider reports it.
 type Game struct {
-	ID       string
-	KickOff  time.Time
-	Stage    Stage
-	Round    string
-	Home     Team
-	Away     Team
-	Score    [2]int // home, away; without a penalty shoot-out
-	Status   Status
-	Minute   int // 0 before the start
-	Progress int // percent
+	ID       string    `json:"match_id"`
+	KickOff  time.Time `json:"-"`
+	Stage    Stage     `json:"stage"`
+	Round    string    `json:"-"`
+	Home     Team      `json:"home_team"`
+	Away     Team      `json:"away_team"`
+	Score    [2]int    `json:"-"` // home, away; without a penalty shoot-out
+	Status   Status    `json:"status"`
+	Minute   int       `json:"minute"`              // 0 before the start
+	Progress int       `json:"progress_percentage"` // percent
 }
 
 // Competition is what the games belong to.
 type Competition struct {
-	Name   string
-	Series string // season
-	Logo   string
+	Name   string `json:"name"`
+	Series string `json:"series"` // season
+	Logo   string `json:"logo"`
 }
 
 // Board is a provider's answer: all games it knows around the asked days.

@@ -43,18 +43,14 @@ type quota struct {
 // remaining returns what is left; a quota that was lowered leaves nothing, not less.
 func (q quota) remaining() int64 { return max(q.limit-q.used, 0) }
 
-// spend is one unit of a requester's day.
-type spend struct{ requester, day string }
+// spend is one unit of a requester's day, which begins at this moment.
+type spend struct {
+	requester string
+	day       time.Time
+}
 
 // ends returns the midnight in São Paulo at which the unit's day ends.
-func (s spend) ends() time.Time {
-	day, err := time.Parse(time.DateOnly, s.day)
-	if err != nil {
-		panic(err) // unit has written it
-	}
-	y, m, d := day.Date()
-	return startOf(y, m, d+1)
-}
+func (s spend) ends() time.Time { return DayAfter(s.day, 1) }
 
 // Quotas reads what is left of the quotas; it is all of the scoreboard that a worker has.
 type Quotas struct {
@@ -72,13 +68,14 @@ func NewQuotas(db *database.DB, now, local func() time.Time) *Quotas {
 
 // standing returns the requester's quota now, without spending.
 func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) {
-	q := quota{limit: s.settings.lastQuota(), reset: DayAfter(Day(s.now()), 1)}
+	item := spend{requester, Day(s.now())}
+	q := quota{limit: s.settings.lastQuota(), reset: item.ends()}
 	current, err := s.settings.current(ctx)
 	if err != nil {
 		return q, err
 	}
 	q.limit = current.dailyQuota
-	q.used, err = s.store.used(ctx, requester, Day(s.now()).Format(time.DateOnly))
+	q.used, err = s.store.used(ctx, item)
 	return q, err
 }
 

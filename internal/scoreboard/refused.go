@@ -25,7 +25,7 @@ type sightings struct {
 
 // sighting is how much of a requester's day was seen spent.
 type sighting struct {
-	day  string
+	day  time.Time
 	used int64
 	at   time.Time // of the last reading; spending knows of no other replica
 }
@@ -94,5 +94,5 @@ func (s *Service) lastSeen(item spend) quota {
 
 // unit returns one unit of the requester's day.
 func (s *Service) unit(requester string) spend {
-	return spend{requester, Day(s.deps.Now()).Format(time.DateOnly)}
+	return spend{requester, Day(s.deps.Now())}
 }

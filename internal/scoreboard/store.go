@@ -13,9 +13,9 @@ import (
 type store struct{ db *database.DB }
 
 // used returns how much of the day's quota the requester has spent.
-func (s *store) used(ctx context.Context, requester, day string) (used int64, err error) {
+func (s *store) used(ctx context.Context, item spend) (used int64, err error) {
 	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT used FROM scoreboard_usage
-		WHERE requester = $1 AND day = $2`, []any{requester, day}, &used)
+		WHERE requester = $1 AND day = $2`, []any{item.requester, item.day.Format(time.DateOnly)}, &used)
 	return used, errs.Doing("read scoreboard usage", err)
 }
 
@@ -32,7 +32,8 @@ func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted,
 	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO scoreboard_usage (requester, day, used, granted)
 		VALUES ($1, $2, $3, $3)
 		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+`
-		RETURNING granted, used`, []any{item.requester, item.day, min(n, limit), n, limit}, &granted, &used)
+		RETURNING granted, used`, []any{item.requester, item.day.Format(time.DateOnly),
+		min(n, limit), n, limit}, &granted, &used)
 	return granted, used, errs.Doing("count scoreboard requests", err)
 }
 

@@ -134,11 +134,17 @@ func appendNumber(b, text []byte) []byte {
 	if plainNumber(text) {
 		return append(b, text...)
 	}
-	f, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
-	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+	f, ok := parseNumber(text)
+	if !ok {
 		return append(b, "null"...)
 	}
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
+}
+
+// parseNumber reads a number that JSON can have.
+func parseNumber(text []byte) (f float64, ok bool) {
+	f, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
+	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
 // plainNumber reports whether text is a JSON number without an exponent; most are.

@@ -18,7 +18,7 @@ func (s *Service) List(c *gin.Context) error { return s.answer(c, s.list) }
 // Snapshot handles GET /watch/devices/trackers/snapshot.
 func (s *Service) Snapshot(c *gin.Context) error { return s.answer(c, s.snapshot) }
 
-// recordBytes is what a record of a page holds: as text, and once more while it is put into its place.
+// recordBytes is what a record of a page holds.
 const recordBytes = 3 << 10
 
 // answer reads a page when it is the client's turn, and writes it.

@@ -35,24 +35,14 @@ type listing struct {
 	body    []byte
 }
 
-// newListing begins a body with the envelope's members; records follow.
+// newListing begins a body with the envelope's members; records follow. Who is done with the body puts its buffer back.
 func (s *Service) newListing(total int64, page page) listing {
-	b := s.buffer()
-	b = append(b, `{"page":`...)
-	b = strconv.AppendInt(b, int64(page.number), 10)
-	b = append(b, `,"pageSize":`...)
-	b = strconv.AppendInt(b, int64(page.size), 10)
-	b = append(b, `,"total":`...)
-	b = strconv.AppendInt(b, total, 10)
-	return listing{total: total, body: append(b, `,"data":[`...)}
-}
-
-// buffer returns an empty one; who is done with it puts it back.
-func (s *Service) buffer() []byte {
-	if b, ok := s.buffers.Get().(*[]byte); ok {
-		return (*b)[:0]
+	var body []byte
+	if used, ok := s.buffers.Get().(*[]byte); ok {
+		body = (*used)[:0]
 	}
-	return nil
+	return listing{total: total, body: fmt.Appendf(body, `{"page":%d,"pageSize":%d,"total":%d,"data":[`,
+		page.number, page.size, total)}
 }
 
 // list returns a page of all rows of the client's view, newest load first.
@@ -147,14 +137,24 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 	if after := counts.of(day) - skip - want; after >= 0 && after < skip {
 		f.deferred, f.oneDay, f.fromEnd, skip = true, true, true, after // the same rows, reached over fewer
 	}
-	err = s.rows.Select(ctx, r.statement(f), func(row [][]byte) error {
-		l.add(s.encoder, row)
+	return l, s.fill(ctx, &l, s.rows.Select, int(want), r.statement(f), g.args(day, g.st.maxID, want, skip)...)
+}
+
+// fill appends the records that a statement reads. Errors: errMoved when they are not as many as wanted, if that is
+// known.
+func (s *Service) fill(ctx context.Context, l *listing, sel database.Select, want int, statement string,
+	args ...any) error {
+	err := sel(ctx, statement, func(row [][]byte) error {
+		if l.records++; l.records > 1 {
+			l.body = append(l.body, ',')
+		}
+		l.body = s.encoder.appendRecord(l.body, row)
 		return nil
-	}, g.args(day, g.st.maxID, want, skip)...)
-	if err == nil && int64(l.records) != want {
+	}, args...)
+	if err == nil && want > 0 && l.records != want {
 		err = errMoved
 	}
-	return l, errs.Doing("read page", err)
+	return errs.Doing("read page", err)
 }
 
 // form is what the text of a page's statement depends on, apart from its view.
@@ -252,20 +252,6 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 	found := newDays(counts)
 	s.maps.put(key, &pageMap{days: found})
 	return found, nil
-}
-
-// add appends a record.
-func (l *listing) add(e encoder, row [][]byte) {
-	l.separate()
-	l.body = e.appendRecord(l.body, row)
-}
-
-// separate counts the record that follows.
-func (l *listing) separate() {
-	if l.records > 0 {
-		l.body = append(l.body, ',')
-	}
-	l.records++
 }
 
 // fieldList returns the fields of a record, each from the table of the prefix.

@@ -9,10 +9,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/text/encoding/charmap"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -49,35 +51,22 @@ func newLines(file io.Reader) (*lines, error) {
 		return nil, fmt.Errorf("read file: %w", err)
 	}
 	l := &lines{row: make([][]byte, len(fields())+2), known: loadColumns(), days: map[string]bool{}}
-	first, err := firstCharacter(buffered)
+	ahead, err := buffered.Peek(readAhead)
+	ahead = bytes.TrimLeft(ahead, " \t\r\n")
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("read file: %w", err)
-	case first == '{' || errors.Is(err, io.EOF):
+	case len(ahead) == 0 || ahead[0] == '{':
 		l.read = readNDJSON(buffered)
 		return l, nil
-	case first == '[':
+	case ahead[0] == '[':
 		return nil, errs.InvalidInput("The file is a JSON array: write one object a line (jq -c '.[]' FILE); " +
 			"nothing was loaded.")
-	case first == '<':
+	case ahead[0] == '<':
 		return nil, errs.InvalidInput("The file is HTML or XML, no CSV; nothing was loaded.")
 	}
 	l.read, err = readCSV(l, buffered)
 	return l, err
-}
-
-// firstCharacter looks ahead over blank space, as far as one buffer reaches.
-func firstCharacter(r *bufio.Reader) (byte, error) {
-	for n := 1; n < readAhead; n++ {
-		ahead, err := r.Peek(n)
-		if err != nil {
-			return 0, err
-		}
-		if c := ahead[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			return c, nil
-		}
-	}
-	return 0, nil
 }
 
 // next returns the next valid row. A badLine names the line and everything that is wrong with it.
@@ -96,15 +85,19 @@ func (l *lines) next() ([][]byte, error) {
 	if ping != nil && string(ping) > loaded {
 		l.ahead++
 	}
-	if !l.days[loaded] {
-		l.days[loaded] = true
-	}
+	l.days[loaded] = true
 	return l.row, nil
 }
 
-// fault keeps what is wrong with the line, for one of its members.
+// fault keeps what is wrong with the line, for one of its members, whose name may be anything.
 func (l *lines) fault(name, detail string) {
-	l.faults = append(l.faults, errs.At("/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(shown(name)), detail))
+	shown := strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return utf8.RuneError
+	}, fmt.Sprintf("%.60s", name))
+	l.faults = append(l.faults, errs.At(string(jsontext.Pointer("").AppendToken(shown)), detail))
 }
 
 // set takes a field's text; nil is null.
@@ -278,7 +271,7 @@ func (t *table) set(l *lines, record []string) {
 	for i, text := range record {
 		name := t.names[i]
 		if narrow {
-			text = windows1252(text)
+			text, _ = charmap.Windows1252.NewDecoder().String(text) // it knows every byte
 		}
 		switch {
 		case text == "" || text == `\N` || text == "NULL":

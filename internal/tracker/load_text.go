@@ -7,10 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"golang.org/x/text/encoding/charmap"
 	utf "golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
@@ -46,21 +43,14 @@ func decoded(file io.Reader) (*bufio.Reader, error) {
 			return nil, errs.InvalidInput("The file is " + s.name + "; nothing was loaded.")
 		}
 	}
-	order, wide := utf.LittleEndian, false
-	switch { // each begins with a mark, or with a character of ASCII
-	case bytes.HasPrefix(begin, []byte("\xEF\xBB\xBF")):
-		_, err := r.Discard(3) //nolint:mnd // the mark's length
-		return r, err
-	case bytes.HasPrefix(begin, []byte("\xFF\xFE")), len(begin) > 1 && begin[0] != 0 && begin[1] == 0:
-		wide = true
-	case bytes.HasPrefix(begin, []byte("\xFE\xFF")), len(begin) > 1 && begin[0] == 0 && begin[1] != 0:
-		order, wide = utf.BigEndian, true
+	var unmarked transform.Transformer = transform.Nop
+	switch { // without a mark UTF-16 begins with a character of ASCII
+	case len(begin) > 1 && begin[0] != 0 && begin[1] == 0:
+		unmarked = utf.UTF16(utf.LittleEndian, utf.IgnoreBOM).NewDecoder()
+	case len(begin) > 1 && begin[0] == 0 && begin[1] != 0:
+		unmarked = utf.UTF16(utf.BigEndian, utf.IgnoreBOM).NewDecoder()
 	}
-	if !wide {
-		return r, nil
-	}
-	decoder := utf.UTF16(order, utf.UseBOM).NewDecoder()
-	return bufio.NewReaderSize(transform.NewReader(r, decoder), readAhead), nil
+	return bufio.NewReaderSize(transform.NewReader(r, utf.BOMOverride(unmarked)), readAhead), nil
 }
 
 // separator returns what separates the columns of a CSV file, and takes the line away, if there is one, that says only
@@ -106,15 +96,6 @@ func (r *recordReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// windows1252 returns a text of Excel's plain CSV as UTF-8.
-func windows1252(text string) string {
-	decoded, err := charmap.Windows1252.NewDecoder().String(text)
-	if err != nil {
-		return text
-	}
-	return decoded
-}
-
 // localized returns a field of a spreadsheet as the other formats have it: a number has a decimal comma, a day may be
 // written DD/MM/YYYY and may have a time behind it.
 func localized(name string, k kind, text string) string {
@@ -140,18 +121,4 @@ func localized(name string, k kind, text string) string {
 // isDecimalText reports whether the text of a field is a decimal number.
 func isDecimalText(name string) bool {
 	return strings.HasPrefix(name, "latitude_") || strings.HasPrefix(name, "longitude_")
-}
-
-// shown returns a name from a file as a message may have it.
-func shown(name string) string {
-	const longest = 60
-	if utf8.RuneCountInString(name) > longest {
-		name = string([]rune(name)[:longest]) + "…"
-	}
-	return strings.Map(func(c rune) rune {
-		if unicode.IsPrint(c) {
-			return c
-		}
-		return utf8.RuneError
-	}, name)
 }

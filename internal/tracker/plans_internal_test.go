@@ -44,3 +44,39 @@ func TestPlans_of_SQLite_read_a_page_by_its_ids(t *testing.T) {
 		}
 	}
 }
+
+// A planner that has not looked at a table since it was filled takes it for a small one.
+func TestPlans_of_a_page_do_not_sort_a_table_that_was_just_filled(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	for _, statement := range []string{`ALTER TABLE tracker_records SET (autovacuum_enabled = off)`,
+		`INSERT INTO tracker_records (client_number, dt_carga, imei)
+			SELECT 1, date '2026-06-01' + n / 6000, n FROM generate_series(0, 119999) n`} {
+		if _, err := database.Exec(t.Context(), db.SQL(t.Context()), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := (&store{db: db}).ensureView(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	rows := db.Rows(time.Minute)
+	t.Cleanup(rows.Close)
+	r, err := (&views{db: db, rows: rows}).lookUp(t.Context(), viewName(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []form{{}, {oneDay: true}, {strict: true, first: true}} {
+		g := guard{strict: f.strict, key: pinKey{pageSize: 20}}
+		var plan strings.Builder
+		err := rows.Select(t.Context(), "EXPLAIN "+r.listStatement(f), func(row [][]byte) error {
+			_, err := fmt.Fprintf(&plan, "%s\n", row[0])
+			return err
+		}, g.args("2026-11-20", 1000, 20, 300)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(plan.String(), "Sort") || !strings.Contains(plan.String(), "tracker_records_list") {
+			t.Errorf("%+v:\n%s", f, plan.String())
+		}
+	}
+}

@@ -2,7 +2,6 @@ package tracker
 
 import (
 	"bytes"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -92,8 +91,8 @@ func normalize(k kind, text []byte) (value []byte, detail string) {
 	case integerField:
 		return normalInteger(string(bytes.TrimSpace(text)))
 	case numberField:
-		f, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		f, ok := parseNumber(text)
+		if !ok {
 			return nil, "must be a number"
 		}
 		return strconv.AppendFloat(nil, f, 'g', -1, 64), ""

@@ -34,10 +34,8 @@ func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (l
 		return l, nil
 	}
 	ids := winners[offset:min(offset+int64(q.page.size), l.total)]
-	return l, s.inOrder(&l, ids, func(each func([][]byte) error) error {
-		return s.rows.Select(ctx, r.statement(form{strict: g.strict, first: g.first, fleet: true}), each,
-			g.args(s.deps.DB.Values(ids))...)
-	})
+	return l, s.fill(ctx, &l, s.rows.Select, len(ids), r.statement(form{strict: g.strict, first: g.first, fleet: true}),
+		g.args(s.deps.DB.Values(ids))...)
 }
 
 // snapshotState returns the present state with the target date: the given one, or the latest on which a device pinged.
@@ -96,47 +94,21 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]int64
 	return winners, nil
 }
 
-// inOrder appends the records of rows whose first column is their key, in the order of the keys, in which the database
-// does not read them.
-func (s *Service) inOrder(l *listing, keys []int64, read func(each func(row [][]byte) error) error) error {
-	wanted := make(map[int64]int, len(keys))
-	for i, key := range keys {
-		wanted[key] = i
+// keyed returns the rows p of a parameter's numbers, each with its turn: the order in which they are to be shown.
+func (r *relation) keyed(parameter string) string {
+	if r.postgres() {
+		return `unnest(` + parameter + `::bigint[]) WITH ORDINALITY p("id", turn) `
 	}
-	type part struct{ from, to int }
-	parts, got := make([]part, len(keys)), 0
-	text := s.buffer()
-	err := read(func(row [][]byte) error {
-		var key int64
-		if err := scanInts(row[:1], &key); err != nil {
-			return err
-		}
-		from := len(text)
-		text = s.encoder.appendRecord(text, row[1:])
-		parts[wanted[key]] = part{from, len(text)}
-		got++
-		return nil
-	})
-	if err == nil && got != len(keys) {
-		err = errMoved
-	}
-	if err != nil {
-		return fmt.Errorf("read the devices' records: %w", err)
-	}
-	for _, p := range parts {
-		l.separate()
-		l.body = append(l.body, text[p.from:p.to]...)
-	}
-	s.buffers.Put(&text)
-	return nil
+	return `(SELECT value AS "id", key AS turn FROM json_each(` + parameter + `)) p `
 }
 
 // fleetStatement takes the rows' ids; then the guard's parameters. PostgreSQL reads them one by one: a condition on all
-// ids at once may be planned, over an empty table, as a walk through all the client's records.
+// ids at once may be planned, over an empty table, as a walk through all the client's records. SQLite reads them in
+// their turn, as CROSS JOIN says.
 func (r *relation) fleetStatement(f form) string {
-	ids := `(SELECT value AS "id" FROM json_each($1)) p `
+	statement := `SELECT ` + r.joined + ` FROM ` + r.keyed(`$1`) + r.byID() + ` WHERE ` + f.guarded(2)
 	if r.postgres() {
-		ids = `unnest($1::bigint[]) p("id") `
+		statement += ` ORDER BY p.turn`
 	}
-	return `SELECT r."id", ` + r.joined + ` FROM ` + ids + r.byID() + ` WHERE ` + f.guarded(2)
+	return statement
 }

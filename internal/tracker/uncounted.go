@@ -102,11 +102,7 @@ func (v view) list(ctx context.Context, st state, q query) (listing, error) {
 	statement := "SELECT " + v.plain + from +
 		" ORDER BY " + v.latest(columnLoadDate) + ", " + v.latest(columnID) + ", " + v.tied() +
 		" LIMIT " + p.bind(int64(q.page.size)) + " OFFSET " + p.bind(q.page.offset())
-	err = v.sel(ctx, statement, func(row [][]byte) error {
-		l.add(v.s.encoder, row)
-		return nil
-	}, p.args...)
-	return l, errs.Doing("read page", err)
+	return l, v.s.fill(ctx, &l, v.sel, 0, statement, p.args...)
 }
 
 // snapshot returns a page of the devices that pinged on the target date, one record each, by device.
@@ -179,12 +175,10 @@ func (v view) winners(ctx context.Context, st state) (devices []int64, places ma
 func (v view) records(ctx context.Context, st state, places []int64, l *listing) error {
 	p := &parameters{r: v.relation}
 	condition := p.upTo(st) + " AND " + p.on(columnPingDate, st.day)
-	p.bind(v.s.deps.DB.Values(places))
-	statement := "SELECT place, " + v.plain +
-		" FROM (SELECT " + v.plain + ", row_number() OVER (ORDER BY " + v.order() + ") AS place" +
-		" FROM " + v.from + " WHERE " + condition + ") AS chosen" +
-		" WHERE " + v.s.deps.DB.AnyOf("place", len(p.args))
-	return v.s.inOrder(l, places, func(each func([][]byte) error) error { return v.sel(ctx, statement, each, p.args...) })
+	statement := "SELECT " + v.joined + " FROM " + v.keyed(p.bind(v.s.deps.DB.Values(places))) +
+		"JOIN (SELECT " + v.plain + ", row_number() OVER (ORDER BY " + v.order() + ") AS place" +
+		" FROM " + v.from + " WHERE " + condition + ") AS r ON r.place = p.\"id\" ORDER BY p.turn"
+	return v.s.fill(ctx, l, v.sel, len(places), statement, p.args...)
 }
 
 // present returns the largest id that there is, when ids are integers.
