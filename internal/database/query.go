@@ -77,6 +77,14 @@ func Set[T comparable](column []T) map[T]bool {
 	return set
 }
 
+// TimeOrNil returns the time of a column that may have none.
+func TimeOrNil(micros *int64) *time.Time {
+	if micros == nil {
+		return nil
+	}
+	return new(time.UnixMicro(*micros).UTC())
+}
+
 // One reads at most one row into the places, and reports whether there is one. Without one they keep what they had.
 func One(ctx context.Context, pool Pool, statement string, args []any, places ...any) (found bool, err error) {
 	rows, err := Query(ctx, pool, statement, args, func(*struct{}) []any { return places })

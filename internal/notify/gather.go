@@ -80,7 +80,7 @@ func (d *Notifier) put(ctx context.Context, notices []stored) error {
 
 // TestEvent returns an event without a supplier, by which the operator's receiver is tried.
 func TestEvent(now time.Time) (id string, body []byte, err error) {
-	e := newEvent(stored{notice.Notice{Type: webhook.TypeTest}, now}, "")
+	e := newEvent(stored{Notice: notice.Notice{Type: webhook.TypeTest}, at: now}, "")
 	body, err = e.body()
 	return e.id, body, err
 }
@@ -106,10 +106,11 @@ func suppliersOf(notices []stored) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// stored is a notice with its moment.
+// stored is a notice with its moment, as it is stored and as a time.
 type stored struct {
 	notice.Notice
-	at time.Time
+	id, micros int64
+	at         time.Time
 }
 
 // mostIDs is how many ids an event names.

@@ -34,28 +34,20 @@ func (s store) anyNotice(ctx context.Context) (waiting bool, err error) {
 	return waiting, errs.Doing("look for operator notices", err)
 }
 
-// noticeRow is a notice as it is stored.
-type noticeRow struct {
-	notice.Notice
-	id, at int64
-}
-
 // take deletes the oldest notices and returns them, oldest first.
 func (s store) take(ctx context.Context, limit int) ([]stored, error) {
-	rows, err := database.Query(ctx, s.db.SQL(ctx), `DELETE FROM operator_notices
+	notices, err := database.Query(ctx, s.db.SQL(ctx), `DELETE FROM operator_notices
 		WHERE `+s.db.Chosen("id", `SELECT id FROM operator_notices ORDER BY id LIMIT $1`)+`
-		RETURNING id, type, supplier_id, subject, paused_by, error, at`, []any{limit}, func(r *noticeRow) []any {
-		return []any{&r.id, &r.Type, &r.SupplierID, &r.Subject, &r.PausedBy, &r.Error, &r.at}
+		RETURNING id, type, supplier_id, subject, paused_by, error, at`, []any{limit}, func(r *stored) []any {
+		return []any{&r.id, &r.Type, &r.SupplierID, &r.Subject, &r.PausedBy, &r.Error, &r.micros}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("take operator notices: %w", err)
+	slices.SortFunc(notices, func(a, b stored) int {
+		return cmp.Or(cmp.Compare(a.micros, b.micros), cmp.Compare(a.id, b.id))
+	})
+	for i := range notices {
+		notices[i].at = time.UnixMicro(notices[i].micros).UTC()
 	}
-	slices.SortFunc(rows, func(a, b noticeRow) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
-	notices := make([]stored, len(rows))
-	for i, r := range rows {
-		notices[i] = stored{r.Notice, time.UnixMicro(r.at).UTC()}
-	}
-	return notices, nil
+	return notices, errs.Doing("take operator notices", err)
 }
 
 // eventColumns are the columns that eventRow reads, in its order.

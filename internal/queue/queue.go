@@ -324,9 +324,3 @@ func (q *Queue) release() error {
 	}
 	return nil
 }
-
-// validSubject reports whether the subject has nothing that the server would read as a pattern or a protocol fault.
-func validSubject(subject string) bool {
-	return subject != "" && !strings.ContainsAny(subject, " \t\r\n*>") && !strings.Contains(subject, "..") &&
-		!strings.HasPrefix(subject, ".") && !strings.HasSuffix(subject, ".")
-}

@@ -102,14 +102,6 @@ func (s *healthStore) receiverState(ctx context.Context, supplierID string) (Rec
 	return states[supplierID], err
 }
 
-func timeOrNil(micros *int64) *time.Time {
-	if micros == nil {
-		return nil
-	}
-	at := time.UnixMicro(*micros).UTC()
-	return &at
-}
-
 // lockFailing holds the receivers' rows until the transaction ends and returns which of them fail: of two workers that
 // store the same turn the second finds it stored.
 func (s *healthStore) lockFailing(ctx context.Context, receivers []string) (map[string]bool, error) {
@@ -209,8 +201,8 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 	}
 	states := make(map[string]ReceiverState, len(rows))
 	for _, r := range rows {
-		r.PausedAt, r.FailingSince = timeOrNil(r.pausedAt), timeOrNil(r.failingSince)
-		r.LastSuccess, r.LastFailure = timeOrNil(r.success), timeOrNil(r.lastFail)
+		r.PausedAt, r.FailingSince = database.TimeOrNil(r.pausedAt), database.TimeOrNil(r.failingSince)
+		r.LastSuccess, r.LastFailure = database.TimeOrNil(r.success), database.TimeOrNil(r.lastFail)
 		states[r.supplierID] = r.ReceiverState
 	}
 	return states, nil

@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,38 +84,19 @@ func testEvent(supplierID string, at time.Time) any {
 // the call is made: one whose process dies counts, and none is made that was not counted.
 func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	return s.deps.DB.InTx(ctx, "count a test call", func(ctx context.Context) error {
-		text, err := s.health.lockTests(ctx, supplierID)
+		recent, err := s.health.lockTests(ctx, supplierID)
 		if err != nil {
 			return err
 		}
 		now := s.deps.Now()
-		recent := recentTests(text, now)
+		recent = slices.DeleteFunc(recent, func(at int64) bool { // older, or of a clock that was set back
+			return at <= now.Add(-testWindow).UnixMicro() || at > now.Add(database.ClockApart).UnixMicro()
+		})
 		if len(recent) >= testsAMinute {
 			refusal := errs.New(errs.Exhausted, fmt.Sprintf("At most %d test calls a minute are made.", testsAMinute))
 			refusal.RetryAfter = time.UnixMicro(recent[len(recent)-testsAMinute]).Add(testWindow).Sub(now)
 			return refusal
 		}
-		return s.health.saveTests(ctx, supplierID, formatTests(append(recent, now.UnixMicro())))
+		return s.health.saveTests(ctx, supplierID, append(recent, now.UnixMicro()))
 	})
-}
-
-// recentTests returns the moments of the last minute, the oldest first. Those that are older, or of a clock that was
-// set back, are dropped when the row is written the next time.
-func recentTests(text string, now time.Time) []int64 {
-	var recent []int64
-	for field := range strings.FieldsSeq(text) {
-		if at, err := strconv.ParseInt(field, 10, 64); err == nil && at > now.Add(-testWindow).UnixMicro() &&
-			at <= now.Add(database.ClockApart).UnixMicro() {
-			recent = append(recent, at)
-		}
-	}
-	return recent
-}
-
-func formatTests(moments []int64) string {
-	fields := make([]string, len(moments))
-	for i, at := range moments {
-		fields[i] = strconv.FormatInt(at, 10)
-	}
-	return strings.Join(fields, " ")
 }

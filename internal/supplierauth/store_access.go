@@ -22,7 +22,7 @@ func (s store) keys(ctx context.Context, supplierID string, now time.Time) ([]Ke
 	}
 	keys := make([]Key, len(rows))
 	for i, row := range rows {
-		keys[i] = Key{row.last4, time.UnixMicro(row.createdAt).UTC(), timeOrNil(row.activeUntil)}
+		keys[i] = Key{row.last4, time.UnixMicro(row.createdAt).UTC(), database.TimeOrNil(row.activeUntil)}
 	}
 	return keys, nil
 }
@@ -39,13 +39,5 @@ func (s store) sessionsOf(ctx context.Context, supplierID string, now time.Time)
 			ORDER BY created_at DESC LIMIT $3) AS newest
 		WHERE ended_at IS NULL AND expires_at > $2`,
 		[]any{supplierID, now.UnixMicro(), mostLooked}, &live, &oldest, &lastUsed, &portal)
-	return Sessions{live, timeOrNil(oldest), timeOrNil(lastUsed)}, portal, err
-}
-
-func timeOrNil(micros *int64) *time.Time {
-	if micros == nil {
-		return nil
-	}
-	at := time.UnixMicro(*micros).UTC()
-	return &at
+	return Sessions{live, database.TimeOrNil(oldest), database.TimeOrNil(lastUsed)}, portal, err
 }

@@ -311,7 +311,7 @@ CREATE INDEX webhook_receivers_ill ON webhook_receivers (supplier_id) WHERE fail
 -- When a supplier's latest test calls were made. The limit holds over all replicas.
 CREATE TABLE webhook_tests (
     supplier_id          text PRIMARY KEY,
-    recent               text NOT NULL                 -- their times, separated by spaces
+    recent               text NOT NULL                 -- their times, as JSON
 );
 
 -- Workers that send; one that has not reported for a while that it lives loses its attempts to the others.
