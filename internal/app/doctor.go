@@ -76,7 +76,8 @@ func (d *examination) examine(ctx context.Context, environ map[string]string, li
 		if environ[name] != "" {
 			d.Say(doctor.Warning, "proxy",
 				"let the workers reach receivers directly; WEBHOOK_DENY_NETWORKS keeps them out of your networks",
-				"%s is set: the scoreboard's providers and traces are called through it, webhooks, PostgreSQL and NATS are not", name)
+				"%s is set: the scoreboard's providers and traces are called through it, webhooks, PostgreSQL and NATS are not",
+				name)
 			break
 		}
 	}

@@ -42,7 +42,8 @@ type query struct {
 func (s *Service) Views() []View {
 	v := &views{s.deps}
 	return []View{
-		{"", "overview", v.overview}, {"/requests", "requests", v.requests}, {"/requests/:supplier/:id", "request", v.request},
+		{"", "overview", v.overview}, {"/requests", "requests", v.requests},
+		{"/requests/:supplier/:id", "request", v.request},
 		{"/deliveries", "deliveries", v.deliveries}, {"/deliveries/:id", "delivery", v.delivery},
 		{"/receivers", "receivers", v.receivers}, {"/suppliers", "suppliers", v.suppliers},
 		{"/suppliers/:id", "supplier", v.supplier}, {"/rates", "rates", v.rates}, {"/scoreboard", "scoreboard", v.scoreboard},

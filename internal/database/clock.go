@@ -117,8 +117,8 @@ func (c *Clock) elsewhere() (time.Time, bool) {
 }
 
 // Now returns the database's time, UTC: for what is stored, and for nothing that lasts within this process, as it jumps
-// with the database's clock. SQLite's is that of the machine. It carries the last measurement on, and does not go back by
-// less than clockHold: it then repeats the time that it gave last until the database's clock is past it.
+// with the database's clock. SQLite's is that of the machine. It carries the last measurement on, and does not go back
+// by less than clockHold: it then repeats the time that it gave last until the database's clock is past it.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -152,9 +152,9 @@ func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) e
 	return pgx.BeginTxFunc(ctx, conn, options, fn)
 }
 
-// inSQLite lets fn run statements of one pool in a transaction that only reads, and so sees one state of the file. views:
-// they run a view's code, whose errors are the view's. The driver ends a statement with its context only until the first
-// row is there, so their rows are all made before it.
+// inSQLite lets fn run statements of one pool in a transaction that only reads, and so sees one state of the file.
+// views: they run a view's code, whose errors are the view's. The driver ends a statement with its context only until
+// the first row is there, so their rows are all made before it.
 func (r *Rows) inSQLite(ctx context.Context, pool *sql.DB, fn func(Select) error, views bool) error {
 	waiting, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
 	defer cancel()

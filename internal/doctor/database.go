@@ -67,7 +67,8 @@ func (c *Checkup) Database(ctx context.Context, db *database.DB, login string, a
 	c.Well("database schema", "it is this build's")
 	if db.Engine() == database.SQLite {
 		c.Tried(db.CheckFile(checking), "database file",
-			"stop the service, move DATA_DIR away, and restore a backup (`api restore FILE`)", "", "all of it agrees with itself")
+			"stop the service, move DATA_DIR away, and restore a backup (`api restore FILE`)", "",
+			"all of it agrees with itself")
 		return true
 	}
 	c.server(ctx, db, found, login)

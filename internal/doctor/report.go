@@ -84,7 +84,8 @@ func (c *Checkup) Encrypted(name string, plain bool, todo string) {
 
 // answers adds a server that works, with a warning where it is older than the service is tested with.
 func (c *Checkup) answers(name string, old bool, oldest, detail string, args ...any) {
-	c.Unless(old, Warning, name, "use version "+oldest+" or newer: the service is not tested with this one", detail, args...)
+	c.Unless(old, Warning, name, "use version "+oldest+" or newer: the service is not tested with this one", detail,
+		args...)
 }
 
 // WriteText writes one line for each check.

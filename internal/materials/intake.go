@@ -67,8 +67,9 @@ func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
 
 // flushIntake stores a batch, publishes what is new and returns for each item whether it is what is stored under its
 // id. The batch belongs to no single caller, so nothing of its context is used. Publishing comes after the COMMIT and
-// waits for nothing; a process that dies in between leaves rows that are due, which their owners find. Every caller of a
-// batch whose COMMIT got no answer is answered that the service is unavailable, and repeats: the digest then decides.
+// waits for nothing; a process that dies in between leaves rows that are due, which their owners find. Every caller of
+// a batch whose COMMIT got no answer is answered that the service is unavailable, and repeats: the digest then
+// decides.
 func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()

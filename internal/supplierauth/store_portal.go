@@ -131,7 +131,8 @@ func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([
 		func(r *row) []any { return []any{&r.made, &r.until} })
 	secrets := make([]caller.SecretValidity, len(rows))
 	for i, row := range rows {
-		secrets[i] = caller.SecretValidity{CreatedAt: time.UnixMicro(row.made).UTC(), ExpiresAt: database.TimeOrNil(row.until)}
+		secrets[i] = caller.SecretValidity{CreatedAt: time.UnixMicro(row.made).UTC(),
+			ExpiresAt: database.TimeOrNil(row.until)}
 	}
 	return secrets, err
 }

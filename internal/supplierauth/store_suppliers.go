@@ -9,8 +9,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// Suppliers, their keys and their secrets: few rows, changed by the operator. Each batch of calls asks for its receivers
-// by one statement over all its suppliers. Lifetimes are stored in seconds, scopes in one text.
+// Suppliers, their keys and their secrets: few rows, changed by the operator. Each batch of calls asks for its
+// receivers by one statement over all its suppliers. Lifetimes are stored in seconds, scopes in one text.
 
 // supplierColumns are the columns of a supplier, in the order of stored and suppliers.
 const supplierColumns = `id, name, webhook_url, access_ttl, refresh_ttl, scopes, receiver_concurrency, active,

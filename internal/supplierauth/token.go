@@ -134,7 +134,8 @@ func (t *tokens) check(token string) (caller.Principal, error) {
 		return caller.Principal{}, errTokenRefused
 	}
 	var c claims
-	_, err := t.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return t.keys[key].private.Public(), nil })
+	_, err := t.parser.ParseWithClaims(token, &c,
+		func(*jwt.Token) (any, error) { return t.keys[key].private.Public(), nil })
 	if err != nil || !validID(c.Subject) || !validID(c.SessionID) || !numericDates(token) ||
 		c.NotBefore.After(t.latest()) {
 		return caller.Principal{}, errTokenRefused
@@ -184,8 +185,8 @@ func compact(token string) bool {
 	return dots == 2
 }
 
-// keyOf reads the first segment: a known key, whose place it returns, the algorithm, our type and no extension. -1: it is
-// another one.
+// keyOf reads the first segment: a known key, whose place it returns, the algorithm, our type and no extension. -1: it
+// is another one.
 func (t *tokens) keyOf(segment string) int {
 	var header struct {
 		Algorithm string         `json:"alg"`

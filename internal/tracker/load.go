@@ -132,9 +132,10 @@ type LoadField struct {
 
 // LoadFields returns the fields that a file may have, in the order of the specification, the load date first.
 func LoadFields() []LoadField {
-	return append([]LoadField{{columnLoadDate, kinds[dateField].written, true}}, lists.Of(fields(), func(f field) LoadField {
-		return LoadField{f.name, kinds[f.kind].written, f.name == columnDevice}
-	})...)
+	return append([]LoadField{{columnLoadDate, kinds[dateField].written, true}},
+		lists.Of(fields(), func(f field) LoadField {
+			return LoadField{f.name, kinds[f.kind].written, f.name == columnDevice}
+		})...)
 }
 
 // fieldNames returns the members that a file may have.

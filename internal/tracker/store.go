@@ -52,7 +52,8 @@ func viewsText(views []string) (string, error) {
 
 // list returns all clients, in the order in which they were made; never nil.
 func (s *store) list(ctx context.Context) ([]Client, error) {
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT `+clientColumns+` FROM tracker_clients c ORDER BY number`,
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
+		`SELECT `+clientColumns+` FROM tracker_clients c ORDER BY number`,
 		nil, (*clientRow).places)
 	clients := make([]Client, len(rows))
 	for i := 0; i < len(rows) && err == nil; i++ {
