@@ -157,8 +157,19 @@ func viewError(ctx context.Context, err error) error {
 // isolatedSQLite is Isolated on SQLite, on connections of its own. The driver ends a statement with its context only
 // until the first row is there, so the rows are all made before it.
 func (r *Rows) isolatedSQLite(ctx context.Context, fn func(Select) error) error {
-	return r.inSQLite(ctx, r.db.othersPool, fn, func(ctx context.Context, tx *sql.Tx, query string,
-		each func([][]byte) error, args []any) error {
+	waiting, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
+	defer cancel()
+	conn, err := r.db.othersPool.Conn(waiting)
+	if err != nil {
+		return Translate(err)
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return Translate(err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was changed
+	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
 		statement, cancel := context.WithTimeout(ctx, r.timeout)
 		defer cancel()
 		whole := "WITH whole AS MATERIALIZED (" + query + ") SELECT * FROM whole"

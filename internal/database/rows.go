@@ -87,32 +87,7 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 		defer end()
 		return r.report(selectPostgres(ctx, r.pool, query, each, args))
 	}
-	return r.report(r.inTx(ctx, pgx.ReadCommitted,
-		func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
-}
-
-// Snapshot lets fn run several statements that all see the same state of the database.
-func (r *Rows) Snapshot(ctx context.Context, fn func(Select) error) error {
-	if r.db.engine == SQLite {
-		reader, err := r.db.read.DB()
-		if err != nil {
-			return err
-		}
-		return r.report(r.inSQLite(ctx, reader, fn, func(ctx context.Context, tx *sql.Tx, query string,
-			each func([][]byte) error, args []any) error {
-			ctx, cancel := context.WithTimeout(ctx, r.timeout)
-			defer cancel()
-			return selectSQLite(ctx, tx, query, each, args)
-		}))
-	}
-	if r.fault != nil {
-		return r.fault
-	}
-	return r.report(r.inTx(ctx, pgx.RepeatableRead, func(tx pgx.Tx) error {
-		return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
-			return selectPostgres(ctx, tx, query, each, args)
-		})
-	}))
+	return r.report(r.inTx(ctx, func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
 }
 
 // carried reports whether connections have the reader's settings of themselves; before the first one nothing is known.
@@ -136,7 +111,7 @@ func (r *Rows) turn(ctx context.Context) (end func(), err error) {
 }
 
 // inTx runs fn in a transaction that can change nothing and has the reader's settings.
-func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) error) error {
+func (r *Rows) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	end, err := r.turn(ctx)
 	if err != nil {
 		return err
@@ -156,28 +131,8 @@ func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) e
 	if d := r.session.decision.Load(); d != nil {
 		local = d.local
 	}
-	options := pgx.TxOptions{BeginQuery: begin("isolation level "+string(level)+" read only", local)}
+	options := pgx.TxOptions{BeginQuery: begin("isolation level read committed read only", local)}
 	return pgx.BeginTxFunc(ctx, conn, options, fn)
-}
-
-// inSQLite lets fn run statements of one pool in a transaction that only reads, and so sees one state of the file.
-func (r *Rows) inSQLite(ctx context.Context, pool *sql.DB, fn func(Select) error,
-	read func(ctx context.Context, tx *sql.Tx, query string, each func([][]byte) error, args []any) error) error {
-	waiting, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
-	defer cancel()
-	conn, err := pool.Conn(waiting)
-	if err != nil {
-		return Translate(err)
-	}
-	defer conn.Close()
-	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return Translate(err)
-	}
-	defer func() { _ = tx.Rollback() }() // nothing was changed
-	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
-		return read(ctx, tx, query, each, args)
-	})
 }
 
 // report distinguishes a statement that was too slow from one that is wrong.

@@ -36,7 +36,8 @@ type Client struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	number    int64
-	version   int64 // counts its changes
+	version   int64     // counts its changes
+	keyEnds   time.Time // of the key that it was found by; zero for never
 }
 
 // CreatedClient is a new client with its key, which is shown this once.
