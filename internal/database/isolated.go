@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"strings"
 
@@ -81,7 +82,7 @@ func isolated(conn *pgconn.PgConn) bool { return conn.CustomData()[isolatedKey] 
 // Errors that are the view's are a ViewError.
 func (r *Rows) Isolated(ctx context.Context, fn func(Select) error) error {
 	if r.db.engine == SQLite {
-		return r.inSQLite(ctx, r.db.othersPool, fn, true)
+		return r.isolatedSQLite(ctx, fn)
 	}
 	if r.fault != nil {
 		return r.fault
@@ -139,6 +140,29 @@ func viewError(ctx context.Context, err error) error {
 	default:
 		return Translate(err)
 	}
+}
+
+// isolatedSQLite is Isolated on SQLite, on connections of its own. The driver ends a statement with its context only
+// until the first row is there, so the rows are all made before it.
+func (r *Rows) isolatedSQLite(ctx context.Context, fn func(Select) error) error {
+	waiting, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
+	defer cancel()
+	conn, err := r.db.othersPool.Conn(waiting)
+	if err != nil {
+		return Translate(err)
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return Translate(err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was changed
+	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
+		statement, cancel := context.WithTimeout(ctx, r.timeout)
+		defer cancel()
+		whole := "WITH whole AS MATERIALIZED (" + query + ") SELECT * FROM whole"
+		return viewError(ctx, selectSQLite(statement, tx, whole, each, args))
+	})
 }
 
 // ReaderLogin returns the role that reads views: those of others, or the service's own.

@@ -88,23 +88,7 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 		defer end()
 		return r.report(selectPostgres(ctx, r.pool, query, each, args))
 	}
-	return r.report(r.inTx(ctx, pgx.ReadCommitted,
-		func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
-}
-
-// Snapshot lets fn run several statements that all see the same state of the database.
-func (r *Rows) Snapshot(ctx context.Context, fn func(Select) error) error {
-	if r.db.engine == SQLite {
-		return r.report(r.inSQLite(ctx, r.db.readPool, fn, false))
-	}
-	if r.fault != nil {
-		return r.fault
-	}
-	return r.report(r.inTx(ctx, pgx.RepeatableRead, func(tx pgx.Tx) error {
-		return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
-			return selectPostgres(ctx, tx, query, each, args)
-		})
-	}))
+	return r.report(r.inTx(ctx, func(tx pgx.Tx) error { return selectPostgres(ctx, tx, query, each, args) }))
 }
 
 // carried reports whether connections have the reader's settings of themselves; before the first one nothing is known.
@@ -128,7 +112,7 @@ func (r *Rows) turn(ctx context.Context) (end func(), err error) {
 }
 
 // inTx runs fn in a transaction that can change nothing and has the reader's settings.
-func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) error) error {
+func (r *Rows) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	end, err := r.turn(ctx)
 	if err != nil {
 		return err
@@ -148,35 +132,8 @@ func (r *Rows) inTx(ctx context.Context, level pgx.TxIsoLevel, fn func(pgx.Tx) e
 	if d := r.session.decision.Load(); d != nil {
 		local = d.local
 	}
-	options := pgx.TxOptions{BeginQuery: begin("isolation level "+string(level)+" read only", local)}
+	options := pgx.TxOptions{BeginQuery: begin("isolation level read committed read only", local)}
 	return pgx.BeginTxFunc(ctx, conn, options, fn)
-}
-
-// inSQLite lets fn run statements of one pool in a transaction that only reads, and so sees one state of the file.
-// views: they run a view's code, whose errors are the view's. The driver ends a statement with its context only until
-// the first row is there, so their rows are all made before it.
-func (r *Rows) inSQLite(ctx context.Context, pool *sql.DB, fn func(Select) error, views bool) error {
-	waiting, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
-	defer cancel()
-	conn, err := pool.Conn(waiting)
-	if err != nil {
-		return Translate(err)
-	}
-	defer conn.Close()
-	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return Translate(err)
-	}
-	defer func() { _ = tx.Rollback() }() // nothing was changed
-	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
-		statement, cancel := context.WithTimeout(ctx, r.timeout)
-		defer cancel()
-		if views {
-			query = "WITH whole AS MATERIALIZED (" + query + ") SELECT * FROM whole"
-			return viewError(ctx, selectSQLite(statement, tx, query, each, args))
-		}
-		return selectSQLite(statement, tx, query, each, args)
-	})
 }
 
 // report distinguishes a statement that was too slow from one that is wrong.

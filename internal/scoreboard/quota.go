@@ -107,29 +107,21 @@ func (s *Service) flushSpending(_ context.Context, items []spend) ([]grant, erro
 	if err != nil {
 		return nil, err
 	}
-	wanted := map[spend]int64{}
-	for _, item := range items {
-		wanted[item]++
+	places := map[spend][]int{} // of the callers who ask for the same unit, in their order
+	for i, item := range items {
+		places[item] = append(places[item], i)
 	}
-	type share struct{ left, used int64 } // used before the next of the granted ones
-	shares := make(map[spend]*share, len(wanted))
-	for item, n := range wanted {
-		granted, used, err := s.store.spend(ctx, item, n, current.dailyQuota)
+	results := make([]grant, len(items))
+	for item, callers := range places {
+		granted, used, err := s.store.spend(ctx, item, int64(len(callers)), current.dailyQuota)
 		if err != nil {
 			return nil, err
 		}
 		s.seen.note(item, used, time.Time{})
-		shares[item] = &share{granted, used - granted}
-	}
-	results := make([]grant, len(items))
-	for i, item := range items {
-		sh := shares[item]
-		results[i].granted = sh.left > 0
-		if results[i].granted {
-			sh.left--
-			sh.used++
+		for n, i := range callers {
+			results[i].granted = int64(n) < granted
+			results[i].quota = quota{current.dailyQuota, used - max(granted-int64(n)-1, 0), item.ends()}
 		}
-		results[i].quota = quota{limit: current.dailyQuota, used: sh.used, reset: item.ends()}
 	}
 	return results, nil
 }

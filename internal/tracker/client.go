@@ -36,7 +36,8 @@ type Client struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 	number    int64
-	version   int64 // counts its changes
+	version   int64     // counts its changes
+	keyEnds   time.Time // of the key that it was found by; zero for never
 }
 
 // CreatedClient is a new client with its key, which is shown this once.
@@ -49,15 +50,14 @@ type CreatedClient struct {
 // CreateClient makes an active client. The views need not exist yet; one that does must have a record's columns.
 // Errors: errs.Invalid with every violation.
 func (s *Service) CreateClient(ctx context.Context, name string, views []string) (CreatedClient, error) {
-	violations := validateViews(views)
-	if v := validateName(name); v != nil {
-		violations = append([]errs.Violation{*v}, violations...)
-	}
-	lacking, err := s.lackingViews(ctx, views)
+	violations, err := s.checkViews(ctx, views)
 	if err != nil {
 		return CreatedClient{}, err
 	}
-	violations = append(violations, lacking...)
+	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longestName || hasControl(name) {
+		violations = append([]errs.Violation{
+			errs.At("/name", fmt.Sprintf("must be 1 to %d printable characters", longestName))}, violations...)
+	}
 	if len(violations) > 0 {
 		return CreatedClient{}, errs.InvalidInput("The client is not valid.", violations...)
 	}
@@ -82,11 +82,11 @@ func (s *Service) ListClients(ctx context.Context) ([]Client, error) { return s.
 
 // SetViews grants exactly these views; the first is read. Errors: errs.Invalid with every violation, errs.NotFound.
 func (s *Service) SetViews(ctx context.Context, id string, views []string) (Client, error) {
-	lacking, err := s.lackingViews(ctx, views)
+	violations, err := s.checkViews(ctx, views)
 	if err != nil {
 		return Client{}, err
 	}
-	if violations := append(validateViews(views), lacking...); len(violations) > 0 {
+	if len(violations) > 0 {
 		return Client{}, errs.InvalidInput("The views are not valid.", violations...)
 	}
 	return s.change(ctx, "set views of tracker client", id, func(_ context.Context, c *Client) error {
@@ -150,16 +150,7 @@ func clientKeys() apikey.Format {
 	return apikey.Format{Prefix: "hub_ck_", Domain: "hub/trackerkey/1\x00"}
 }
 
-// validateName returns what is wrong with a client's name; nil: nothing is.
-func validateName(name string) *errs.Violation {
-	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > longestName || hasControl(name) {
-		v := errs.At("/name", fmt.Sprintf("must be 1 to %d printable characters", longestName))
-		return &v
-	}
-	return nil
-}
-
-// validateViews returns what is wrong with the form of the granted views. Whether they are there, lackingViews says.
+// validateViews returns what is wrong with the form of the granted views. Whether they are there, checkViews says.
 func validateViews(views []string) []errs.Violation {
 	var violations []errs.Violation
 	if len(views) > mostViews {

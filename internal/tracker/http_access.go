@@ -3,7 +3,6 @@ package tracker
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -47,18 +46,12 @@ func (s *Service) ClientKey() gin.HandlerFunc {
 	})
 }
 
-// knownClient is what a key was found to be.
-type knownClient struct {
-	client Client
-	until  time.Time // the key's end, zero for none
-}
-
 // authenticate returns the active client whose key it is, remembered or looked up; the reader of a remembered one makes
 // sure that it has not changed. errs.Forbidden: no client has the key.
 func (s *Service) authenticate(ctx context.Context, key string) (Client, error) {
 	known, remembered := s.clients.Get(clientKeys().Hash(key))
-	if remembered && (known.until.IsZero() || s.deps.Now().Before(known.until)) {
-		return known.client, nil
+	if remembered && (known.keyEnds.IsZero() || s.deps.Now().Before(known.keyEnds)) {
+		return known, nil
 	}
 	return s.authenticateAgain(ctx, key)
 }
@@ -73,12 +66,12 @@ func (s *Service) authenticateAgain(ctx context.Context, key string) (Client, er
 	if err != nil {
 		return Client{}, err
 	}
-	if !found || !known.client.Active {
+	if !found || !known.Active {
 		s.clients.Remove(hash)
 		return Client{}, refusedKey()
 	}
 	s.clients.Add(hash, known)
-	return known.client, nil
+	return known, nil
 }
 
 // refusedKey answers a key that no active client has.

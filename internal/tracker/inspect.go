@@ -18,10 +18,11 @@ import (
 
 const rowsInspected = 1000
 
-// lackingViews returns the views that are there and lack columns of a record, each with a view to start from.
-func (s *views) lackingViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
-	if len(validateViews(views)) > 0 {
-		return nil, nil
+// checkViews returns what is wrong with the names, or which of the views are there and lack columns of a record, each
+// with a view to start from.
+func (s *views) checkViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
+	if violations = validateViews(views); len(violations) > 0 {
+		return violations, nil
 	}
 	for i, view := range views {
 		_, err := s.lookUp(ctx, view)

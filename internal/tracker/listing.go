@@ -212,46 +212,32 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 	if known, found := s.maps.get(key); found {
 		return known.days, nil
 	}
-	var counts []dayCount
-	err := s.rows.Snapshot(ctx, func(sel database.Select) error {
-		present := state{maxID: noID}
-		err := sel(ctx, `SELECT generation, max_id FROM tracker_versions WHERE client_number = $1`, func(row [][]byte) error {
-			return scanInts(row, &present.generation, &present.maxID)
-		}, r.owner)
-		if err != nil {
-			return err
+	statement := `WITH newer AS MATERIALIZED (SELECT "dt_carga" AS day, count(*) AS records FROM ` + r.from + ` WHERE "id" > $2
+			AND (SELECT max_id FROM tracker_versions WHERE client_number = $1) > $2 GROUP BY 1)
+		SELECT v.generation, d.records - coalesce(newer.records, 0), d.dt_carga
+		FROM tracker_versions v LEFT JOIN tracker_days d ON d.client_number = v.client_number
+			LEFT JOIN newer ON newer.day = d.dt_carga
+		WHERE v.client_number = $1 ORDER BY d.dt_carga DESC`
+	var counts days
+	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
+		var generation, records int64
+		err := scanInts(row[:1], &generation)
+		if err == nil && generation != st.generation {
+			err = errMoved
 		}
-		if present.generation != st.generation {
-			return errMoved
+		if err == nil && row[1] != nil {
+			err = scanInts(row[1:2], &records)
 		}
-		newer := map[string]int64{}
-		if present.maxID > st.maxID {
-			err := sel(ctx, "SELECT "+quote(columnLoadDate)+", count(*) FROM "+r.from+" WHERE "+quote(columnID)+
-				" > $1 GROUP BY 1", func(row [][]byte) error {
-				n, err := strconv.ParseInt(string(row[1]), 10, 64)
-				newer[string(row[0])] = n
-				return err
-			}, st.maxID)
-			if err != nil {
-				return err
-			}
+		if records > 0 {
+			counts = append(counts, dayCount{day: string(row[2]), records: records})
 		}
-		return sel(ctx, `SELECT dt_carga, records FROM tracker_days WHERE client_number = $1 AND records > 0
-			ORDER BY dt_carga DESC`, func(row [][]byte) error {
-			n, err := strconv.ParseInt(string(row[1]), 10, 64)
-			day := string(row[0])
-			if n -= newer[day]; n > 0 {
-				counts = append(counts, dayCount{day: day, records: n})
-			}
-			return err
-		}, r.owner)
-	})
+		return err
+	}, r.owner, st.maxID)
 	if err != nil {
 		return nil, fmt.Errorf("count the view's days: %w", err)
 	}
-	found := newDays(counts)
-	s.maps.put(key, &pageMap{days: found})
-	return found, nil
+	s.maps.put(key, &pageMap{days: counts})
+	return counts, nil
 }
 
 // fieldList returns the fields of a record, each from the table of the prefix.

@@ -3,8 +3,6 @@ package tracker
 import (
 	"math"
 	"runtime/debug"
-	"slices"
-	"sort"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -19,7 +17,7 @@ const (
 	mapsBytes   = 64 << 20 // that the page maps hold together at most
 	mapsShare   = 8        // of the memory limit they hold one part in so many
 	entryBytes  = 320      // of a map with nothing in it: its key, its struct and its places in the list and the index
-	dayBytes    = 48       // of a day's count with its text
+	dayBytes    = 40       // of a day's count with its text
 	winnerBytes = 8
 )
 
@@ -30,57 +28,43 @@ type mapKey struct {
 	listing string
 }
 
-// dayCount is how many rows of a list are on a load day; before is how many are on the days above it.
+// dayCount is how many rows of a list are on a load day.
 type dayCount struct {
 	day     string
 	records int64
-	before  int64
 }
 
 // days is a list by load day, newest first.
 type days []dayCount
 
 // total returns how many records there are.
-func (d days) total() int64 {
-	if len(d) == 0 {
-		return 0
+func (d days) total() (n int64) {
+	for _, c := range d {
+		n += c.records
 	}
-	last := d[len(d)-1]
-	return last.before + last.records
+	return n
 }
 
-// at returns the day of the row at the offset and how many of the day's rows are above it.
+// at returns the day of the row at the offset, which is less than the total, and how many of the day's rows are above
+// it.
 func (d days) at(offset int64) (day string, skip int64) {
-	i := sort.Search(len(d), func(i int) bool { return d[i].before > offset }) - 1
-	return d[i].day, offset - d[i].before
+	for _, c := range d {
+		if offset < c.records {
+			return c.day, offset
+		}
+		offset -= c.records
+	}
+	return "", 0
 }
 
 // of returns how many rows the day has.
 func (d days) of(day string) int64 {
-	i, found := slices.BinarySearchFunc(d, day, func(c dayCount, day string) int {
-		switch { // newest first
-		case c.day > day:
-			return -1
-		case c.day < day:
-			return 1
-		default:
-			return 0
+	for _, c := range d {
+		if c.day == day {
+			return c.records
 		}
-	})
-	if !found {
-		return 0
 	}
-	return d[i].records
-}
-
-// newDays adds up counts that come newest first.
-func newDays(counts []dayCount) days {
-	var before int64
-	for i := range counts {
-		counts[i].before = before
-		before += counts[i].records
-	}
-	return counts
+	return 0
 }
 
 // pageMaps remembers days and winners by what they were read from, the least used are forgotten.

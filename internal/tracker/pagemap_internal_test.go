@@ -77,7 +77,7 @@ func BenchmarkPageMaps(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				key := mapKey{view: "v", state: state{maxID: int64(i % 1000)}, listing: "plain"}
 				if _, found := p.get(key); !found {
-					p.put(key, &pageMap{days: newDays([]dayCount{{day: "2026-11-22", records: 1}})})
+					p.put(key, &pageMap{days: days{{day: "2026-11-22", records: 1}}})
 				}
 				page = append(make([]byte, 0, 100_000), page[:0]...) // a page's text, which the collector takes
 			}

@@ -131,24 +131,21 @@ func (k keysOf) Expire(ctx context.Context, until time.Time) error {
 }
 
 // byKey returns the client that has the key now.
-func (s *store) byKey(ctx context.Context, hash [32]byte, now time.Time) (known knownClient, found bool, err error) {
+func (s *store) byKey(ctx context.Context, hash [32]byte, now time.Time) (c Client, found bool, err error) {
 	var row clientRow
 	var until *int64
 	found, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT `+clientColumns+`, k.active_until
 		FROM tracker_client_keys k JOIN tracker_clients c ON c.number = k.client_number
 		WHERE k.hash = $1 AND (k.active_until IS NULL OR k.active_until > $2)`, []any{hash[:], now.UnixMicro()},
 		append(row.places(), &until)...)
-	if err != nil {
-		return knownClient{}, false, fmt.Errorf("look up tracker client key: %w", err)
-	}
-	if !found {
-		return knownClient{}, false, nil
+	if err != nil || !found {
+		return Client{}, false, errs.Doing("look up tracker client key", err)
 	}
 	if until != nil {
-		known.until = time.UnixMicro(*until)
+		row.keyEnds = time.UnixMicro(*until)
 	}
-	known.client, err = row.client()
-	return known, err == nil, err
+	c, err = row.client()
+	return c, err == nil, err
 }
 
 // ensureView makes the view of a client's records, unless it is there, and writes down what it looks like: when

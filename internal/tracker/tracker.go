@@ -36,7 +36,7 @@ type Service struct {
 	views
 	encoder   encoder
 	relations *lru.Cache[string, *relation]
-	clients   *lru.Cache[[32]byte, knownClient]
+	clients   *lru.Cache[[32]byte, Client]
 	maps      *pageMaps
 	pinned    *lru.Cache[pinKey, pin]
 	buffers   sync.Pool // of answers, as *[]byte
@@ -50,7 +50,7 @@ func New(deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients, err := lru.New[[32]byte, knownClient](clientsKept)
+	clients, err := lru.New[[32]byte, Client](clientsKept)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -41,11 +42,11 @@ func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
 // longer work belongs into a queue of the receiver's own. A body has as long to come. Handler panics without a secret:
 // it could verify nothing.
 func Handler(secrets []Secret, handle func(context.Context, Event) error, options ...Option) http.Handler {
-	h := &handler{secrets: usable(secrets), handle: handle, maxBody: DefaultMaxBody}
+	h := &handler{secrets: secrets, handle: handle, maxBody: DefaultMaxBody}
 	for _, option := range options {
 		option(h)
 	}
-	if len(h.secrets) == 0 || handle == nil {
+	if !slices.ContainsFunc(secrets, func(s Secret) bool { return s.key != nil }) || handle == nil {
 		panic("webhook: Handler needs a secret and a function")
 	}
 	if h.store == nil {
@@ -158,13 +159,3 @@ func decodeEvent(body []byte) (Event, error) {
 }
 
 var errNoEvent = errors.New("webhook: the body is not an event")
-
-func usable(secrets []Secret) []Secret {
-	var list []Secret
-	for _, s := range secrets {
-		if s.key != nil {
-			list = append(list, s)
-		}
-	}
-	return list
-}
