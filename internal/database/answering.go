@@ -19,7 +19,7 @@ import (
 // caller. Transactions of maintenance wait for as long as they take. Commands do too.
 const (
 	answerOnly = 31 * time.Second
-	answerNext = 6 * time.Second // where there is another host
+	answerNext = 4 * time.Second // where there is another host
 )
 
 var errHangs = errors.New("the server holds connections open and answers nothing")
