@@ -124,19 +124,11 @@ func retry(k call, err error, attempt int) (time.Duration, bool) {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrTooLarge) {
 		return 0, false
 	}
-	var answer *Error
-	answered := errors.As(err, &answer)
-	switch {
-	case !answered && !k.safe && !neverSent(err):
-		return 0, false
-	case answered && !passing(answer.Status, k.safe || neverSent(err)):
-		return 0, false
+	wait, again := backoff(attempt), k.safe || neverSent(err)
+	if answer, answered := errors.AsType[*Error](err); answered {
+		wait, again = max(wait, answer.RetryAfter), passing(answer.Status, again)
 	}
-	wait := backoff(attempt)
-	if answered {
-		wait = max(wait, answer.RetryAfter)
-	}
-	return wait, wait <= longestWait // the caller decides about longer waits: Error.RetryAfter
+	return wait, again && wait <= longestWait // the caller decides about longer waits: Error.RetryAfter
 }
 
 // passing reports whether an answer may be another one later on.

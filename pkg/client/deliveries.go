@@ -110,12 +110,8 @@ func (c *Client) Recover(ctx context.Context, r Recovery) (int64, error) {
 	body := struct {
 		Status DeliveryStatus `json:"status"`
 		Since  time.Time      `json:"since"`
-		Until  *time.Time     `json:"until,omitempty"`
-	}{r.Status, r.Since.UTC(), nil}
-	if !r.Until.IsZero() {
-		until := r.Until.UTC()
-		body.Until = &until
-	}
+		Until  time.Time      `json:"until,omitzero"`
+	}{r.Status, r.Since.UTC(), r.Until.UTC()}
 	answer, err := fetch[struct {
 		Redelivered int64 `json:"redelivered"`
 	}](ctx, c, call{method: http.MethodPost, path: deliveriesPath + "/redeliver", body: body})

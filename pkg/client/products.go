@@ -32,12 +32,6 @@ const (
 	ProductStale       ProductStatus = "stale"       // the stored one is newer; nothing changed
 )
 
-type productSync struct {
-	Action    string     `json:"action"`
-	UpdatedAt *time.Time `json:"updated_at,omitempty"`
-	Product   Product    `json:"product"`
-}
-
 // UpsertProduct stores the product, or changes it when its SKU is known. updatedAt is when it changed at the supplier,
 // so that an older change that arrives late is stale; the zero time leaves that out.
 func (c *Client) UpsertProduct(ctx context.Context, p Product, updatedAt time.Time) (ProductStatus, error) {
@@ -52,10 +46,11 @@ func (c *Client) DeactivateProduct(ctx context.Context, sku string, updatedAt ti
 
 func (c *Client) syncProduct(ctx context.Context, action string, p Product, updatedAt time.Time) (
 	ProductStatus, error) {
-	body := productSync{Action: action, Product: p}
-	if !updatedAt.IsZero() {
-		body.UpdatedAt = &updatedAt
-	}
+	body := struct {
+		Action    string    `json:"action"`
+		UpdatedAt time.Time `json:"updated_at,omitzero"`
+		Product   Product   `json:"product"`
+	}{action, updatedAt, p}
 	answer, err := fetch[struct {
 		Status ProductStatus `json:"status"`
 	}](ctx, c, call{method: http.MethodPost, path: "/api/products/sync", body: body, safe: true})
