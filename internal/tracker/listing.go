@@ -96,7 +96,7 @@ func (s *Service) counted(ctx context.Context, c Client, r *relation, key pinKey
 			return l, nil
 		}
 	}
-	l, err := s.lookBefore(ctx, c, r, key, g.first)
+	l, err := s.look(ctx, c, r, key, g.first)
 	if err != nil {
 		return listing{}, err
 	}

@@ -131,8 +131,7 @@ func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (pre
 			present = append(present, name)
 			r.from, r.role, r.schema = string(row[1]), string(row[6]), string(row[7])
 			r.types[name] = column{kind: string(row[3]), collated: string(row[4]) == "t"}
-			_, err := fmt.Sscan(string(row[5]), &r.owner)
-			return err
+			return scanInts(row[5:6], &r.owner)
 		}, schema, name)
 	if err == nil && len(present) == 0 {
 		err = errNoView
@@ -143,25 +142,18 @@ func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (pre
 // lookUpSQLite is lookUpPostgres on SQLite.
 func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (present []string, err error) {
 	r.from = quote(r.granted)
-	err = rows.Select(ctx, `SELECT coalesce(v.client_number, 0) FROM sqlite_master m
+	err = rows.Select(ctx, `SELECT coalesce(v.client_number, 0), c.name
+		FROM sqlite_master m JOIN pragma_table_info(m.name) c
 		LEFT JOIN tracker_views v ON v.name = m.name AND v.definition = m.sql
 		WHERE m.type = 'view' AND m.name = $1`, func(row [][]byte) error {
-		present = []string{}
-		_, err := fmt.Sscan(string(row[0]), &r.owner)
-		return err
-	}, r.granted)
-	if err != nil {
-		return nil, err
-	}
-	if present == nil {
-		return nil, errNoView
-	}
-	err = rows.Select(ctx, `SELECT name FROM pragma_table_info($1)`, func(row [][]byte) error {
-		present = append(present, string(row[0]))
-		return nil
+		present = append(present, string(row[1]))
+		return scanInts(row[:1], &r.owner)
 	}, r.granted)
 	if err != nil {
 		return nil, fmt.Errorf("the view %s cannot be read: %w", r.granted, err)
+	}
+	if len(present) == 0 {
+		return nil, errNoView
 	}
 	return present, nil
 }

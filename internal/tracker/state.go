@@ -58,9 +58,9 @@ type look struct {
 	found   bool // something is pinned, and the same generation still
 }
 
-// look reads the version of the view and the noted state, and makes sure that the client is still what it was
-// remembered as. Errors: errClientChanged.
-func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey) (look, error) {
+// look reads the version of the view and the noted state, for a later page on a replica at the primary too, and makes
+// sure that the client is still what it was remembered as. Errors: errClientChanged.
+func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey, first bool) (look, error) {
 	l := look{present: state{maxID: noID}}
 	current := false
 	oldest := s.deps.Now().Add(-pinLife).UnixMicro()
@@ -91,13 +91,7 @@ func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey) (
 	if !current {
 		return look{}, errClientChanged
 	}
-	return l, nil
-}
-
-// lookBefore is look, and on a replica at the primary too, where that is needed.
-func (s *Service) lookBefore(ctx context.Context, c Client, r *relation, key pinKey, first bool) (look, error) {
-	l, err := s.look(ctx, c, r, key)
-	if err == nil && !first && s.deps.DB.Replicated() {
+	if !first && s.deps.DB.Replicated() {
 		err = s.lookAtPrimary(ctx, r, key, &l)
 	}
 	return l, err

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Views that were not made here. Nothing is known of them: their ids may have any type, be null or repeat, their rows
@@ -44,7 +46,7 @@ func (s *Service) uncounted(ctx context.Context, c Client, r *relation, key pinK
 	}
 	defer s.turns.others.Release(c.ID, 1)
 	first := q.page.number == 1
-	noted, err := s.lookBefore(ctx, c, r, key, first)
+	noted, err := s.look(ctx, c, r, key, first)
 	if err != nil {
 		return listing{}, err
 	}
@@ -110,20 +112,16 @@ func (v view) snapshot(ctx context.Context, st state, q query) (listing, error) 
 	if st.day == "" {
 		return v.s.newListing(0, q.page), nil
 	}
-	devices, places, err := v.winners(ctx, st)
+	places, err := v.winners(ctx, st)
 	if err != nil {
 		return listing{}, err
 	}
-	l := v.s.newListing(int64(len(devices)), q.page)
+	l := v.s.newListing(int64(len(places)), q.page)
 	offset := q.page.offset()
 	if offset >= l.total {
 		return l, nil
 	}
-	wanted := make([]int64, 0, q.page.size)
-	for _, device := range devices[offset:min(offset+int64(q.page.size), l.total)] {
-		wanted = append(wanted, places[device])
-	}
-	return l, v.records(ctx, st, wanted, &l)
+	return l, v.records(ctx, st, places[offset:min(offset+int64(q.page.size), l.total)], &l)
 }
 
 // target returns the present state with the given date, or the latest on which a device pinged.
@@ -146,29 +144,25 @@ func (v view) order() string {
 	return v.latest(columnPingTime) + ", " + v.latest(columnLoadDate) + ", " + v.latest(columnID) + ", " + v.tied()
 }
 
-// winners returns the devices of the state's day, the smallest first, and the place of each one's record in the order.
-// A text that is no number is no device.
-func (v view) winners(ctx context.Context, st state) (devices []int64, places map[int64]int64, err error) {
+// winners returns the place in the order of each device's record of the state's day, the smallest device first. A text
+// that is no number is no device.
+func (v view) winners(ctx context.Context, st state) ([]int64, error) {
 	p := &parameters{r: v.relation}
 	statement := "SELECT " + quote(columnDevice) + " FROM " + v.from +
 		" WHERE " + p.upTo(st) + " AND " + p.on(columnPingDate, st.day) +
 		" ORDER BY " + v.order()
 	var place int64
-	places = map[int64]int64{}
-	err = v.sel(ctx, statement, func(row [][]byte) error {
+	places := map[int64]int64{}
+	err := v.sel(ctx, statement, func(row [][]byte) error {
 		place++
 		device, ok := parseInteger(strings.TrimSpace(string(row[0])))
 		if _, chosen := places[device]; ok && !chosen {
 			places[device] = place
-			devices = append(devices, device)
 		}
 		return nil
 	}, p.args...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("choose the devices' records: %w", err)
-	}
-	slices.Sort(devices)
-	return devices, places, nil
+	devices := slices.Sorted(maps.Keys(places))
+	return lists.Of(devices, func(d int64) int64 { return places[d] }), errs.Doing("choose the devices' records", err)
 }
 
 // records reads the rows of these places. A view may give other rows each time that it is read: errMoved.
