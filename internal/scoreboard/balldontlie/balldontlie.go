@@ -58,7 +58,7 @@ func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard
 		for _, m := range matches {
 			p.add(ctx, &board, match{m})
 		}
-		next := page.Object("meta").Text("next_cursor") // a number or a text
+		next := page.Member("meta").Text("next_cursor") // a number or a text
 		if next == "" || next == cursor || len(matches) == 0 {
 			return board, nil
 		}
@@ -123,7 +123,7 @@ func statusOf(text string) (status scoreboard.Status, progress int) {
 
 // stage reads the names of stage and round, whole or by a part of the stage's.
 func (m match) stage() scoreboard.Stage {
-	name := strings.ToLower(m.member("stage").Text("name"))
+	name := strings.ToLower(m.Member("stage").Text("name"))
 	if known := scoreboard.StageOf(name, m.Text("round_name")); known != scoreboard.UnknownStage {
 		return known
 	}
@@ -138,18 +138,15 @@ func (m match) stage() scoreboard.Stage {
 			return rule.stage
 		}
 	}
-	if m.member("stage") == nil && m.member("group") != nil {
+	if m.Member("stage") == nil && m.Member("group") != nil {
 		return scoreboard.GroupStage
 	}
 	return scoreboard.UnknownStage
 }
 
-// member returns one of the objects in the match.
-func (m match) member(name string) fetch.Object { return m.Object.Object(name) }
-
 // side returns the team, or what is known of an undecided one.
 func (m match) side(name string) scoreboard.Team {
-	team, source := m.member(name), m.member(name+"_source")
+	team, source := m.Member(name), m.Member(name+"_source")
 	if team == nil {
 		name := cmp.Or(source.Text("description"), source.Text("placeholder"), undecided)
 		return scoreboard.Team{Name: name, NamePT: name}

@@ -222,7 +222,7 @@ func retryAfter(h http.Header, answer Object) time.Duration {
 	if n, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && n > 1e9 {
 		return time.Until(time.Unix(n, 0))
 	}
-	seconds := max(positive(answer, "retry_after"), positive(answer.Object("rate_limit"), "resets_in_seconds"))
+	seconds := max(positive(answer, "retry_after"), positive(answer.Member("rate_limit"), "resets_in_seconds"))
 	return time.Duration(min(seconds, 86400) * float64(time.Second))
 }
 

@@ -39,8 +39,8 @@ func (o Object) Int(name string) (n int64, known bool) {
 // True reports whether the member is true.
 func (o Object) True(name string) bool { return o[name] == true }
 
-// Object returns the member's members.
-func (o Object) Object(name string) Object {
+// Member returns the member's members.
+func (o Object) Member(name string) Object {
 	v, _ := o[name].(map[string]any)
 	return v
 }

@@ -37,7 +37,7 @@ func TestObject_members_of_another_type_are_missing(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{}`, `{"m":null}`, `{"m":[]}`, `{"m":true}`, `{"m":[null,1,"x"]}`} {
 		o := object(t, text)
-		if o.Text("m") != "" || o.Object("m").Object("x").Text("y") != "" || len(o.List("m")) != 0 {
+		if o.Text("m") != "" || o.Member("m").Member("x").Text("y") != "" || len(o.List("m")) != 0 {
 			t.Errorf("%s: %v", text, o)
 		}
 	}

@@ -16,9 +16,6 @@ const (
 	typeQualifying = 225
 )
 
-// member returns one of the fixture's relations.
-func (f fixture) member(name string) fetch.Object { return f.Object.Object(name) }
-
 // kickOff returns the start by its timestamp, else by its text, which is in UTC.
 func (f fixture) kickOff() (at time.Time, known bool) {
 	if seconds, known := f.Int("starting_at_timestamp"); known {
@@ -33,7 +30,7 @@ func (f fixture) state() int64 {
 	if state, known := f.Int("state_id"); known {
 		return state
 	}
-	state, _ := f.member("state").Int("id")
+	state, _ := f.Member("state").Int("id")
 	return state
 }
 
@@ -42,24 +39,24 @@ func (f fixture) game(now time.Time) scoreboard.Game {
 	minute := f.minute(status, now)
 	home, away := f.team("home", "away", 0), f.team("away", "home", 1)
 	return scoreboard.Game{
-		Stage: f.stage(), Round: f.member("round").Text("name"), Home: home, Away: away,
+		Stage: f.stage(), Round: f.Member("round").Text("name"), Home: home, Away: away,
 		Score: [2]int{f.goals("home"), f.goals("away")}, Status: status, Minute: minute, Progress: f.progress(status, minute),
 	}
 }
 
 // stage reads the names of stage and round; a type is both "Regular Season" and "Group Stage".
 func (f fixture) stage() scoreboard.Stage {
-	stage := f.member("stage")
-	if known := scoreboard.StageOf(stage.Text("name"), f.member("round").Text("name")); known != scoreboard.UnknownStage {
+	stage := f.Member("stage")
+	if known := scoreboard.StageOf(stage.Text("name"), f.Member("round").Text("name")); known != scoreboard.UnknownStage {
 		return known
 	}
 	kind, _ := stage.Int("type_id")
 	switch {
 	case kind == typeQualifying:
 		return scoreboard.Qualification
-	case kind == typeGroupStage && f.member("group") != nil:
+	case kind == typeGroupStage && f.Member("group") != nil:
 		return scoreboard.GroupStage
-	case kind == typeGroupStage && f.member("league").Text("sub_type") == "domestic":
+	case kind == typeGroupStage && f.Member("league").Text("sub_type") == "domestic":
 		return scoreboard.RegularSeason
 	default:
 		return scoreboard.UnknownStage
@@ -81,7 +78,7 @@ func (f fixture) team(side, other string, half int) scoreboard.Team {
 	}
 	team.NamePT = team.Name
 	if p.Text("type") == "national" {
-		country := p.Object("country")
+		country := p.Member("country")
 		team.NamePT = scoreboard.NationalTeam(team.Name, team.Acronym, country.Text("fifa_name"), country.Text("iso3"))
 	}
 	return team
@@ -92,7 +89,7 @@ func (f fixture) team(side, other string, half int) scoreboard.Team {
 func (f fixture) participant(side, other, called string) fetch.Object {
 	var silent, rest []fetch.Object
 	for _, p := range f.List("participants") {
-		switch location := p.Object("meta").Text("location"); {
+		switch location := p.Member("meta").Text("location"); {
 		case location == side:
 			return p
 		case location == other:
@@ -113,7 +110,7 @@ func (f fixture) participant(side, other, called string) fetch.Object {
 func (f fixture) goals(side string) int {
 	for _, description := range []string{"CURRENT", "2ND_HALF", "1ST_HALF"} {
 		for _, s := range f.List("scores") {
-			score := s.Object("score")
+			score := s.Member("score")
 			if goals, known := score.Int("goals"); known && s.Text("description") == description &&
 				score.Text("participant") == side {
 				return int(goals)

@@ -52,7 +52,7 @@ func (p *Provider) Board(ctx context.Context, q scoreboard.Question) (scoreboard
 		for _, f := range fixtures {
 			p.add(ctx, &board, fixture{f}, q.League)
 		}
-		if !page.Object("pagination").True("has_more") {
+		if !page.Member("pagination").True("has_more") {
 			return board, nil
 		}
 	}
@@ -74,9 +74,9 @@ func (p *Provider) add(ctx context.Context, board *scoreboard.Board, f fixture, 
 	game.ID, game.KickOff = strconv.FormatInt(id, 10), at
 	board.Games = append(board.Games, game)
 	competition := &board.Competition
-	keep(&competition.Name, scoreboard.CompetitionName(league, f.member("league").Text("name")))
-	keep(&competition.Logo, f.member("league").Text("image_path"))
-	keep(&competition.Series, f.member("season").Text("name"))
+	keep(&competition.Name, scoreboard.CompetitionName(league, f.Member("league").Text("name")))
+	keep(&competition.Logo, f.Member("league").Text("image_path"))
+	keep(&competition.Series, f.Member("season").Text("name"))
 }
 
 // keep sets a text that is known.
