@@ -112,18 +112,10 @@ func (s *Service) RotateKey(ctx context.Context, id string, overlap time.Duratio
 	return key, nil
 }
 
-// Deactivate refuses the client's keys. Errors: errs.NotFound.
-func (s *Service) Deactivate(ctx context.Context, id string) (Client, error) {
-	return s.change(ctx, "deactivate tracker client", id, func(_ context.Context, c *Client) error {
-		c.Active = false
-		return nil
-	})
-}
-
-// Activate lets a deactivated client's keys in again. Errors: errs.NotFound.
-func (s *Service) Activate(ctx context.Context, id string) (Client, error) {
-	return s.change(ctx, "activate tracker client", id, func(_ context.Context, c *Client) error {
-		c.Active = true
+// SetActive refuses the client's keys, or lets them in again. Errors: errs.NotFound.
+func (s *Service) SetActive(ctx context.Context, id string, active bool) (Client, error) {
+	return s.change(ctx, "activate or deactivate tracker client", id, func(_ context.Context, c *Client) error {
+		c.Active = active
 		return nil
 	})
 }

@@ -24,13 +24,13 @@ func TestClient_that_is_changed_twice_at_one_moment_is_changed_for_who_looked_in
 			t.Fatal(err)
 		}
 		t.Cleanup(console.Close)
-		if _, err := console.Activate(t.Context(), f.client.ID); err != nil {
+		if _, err := console.SetActive(t.Context(), f.client.ID, true); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.get("/list"); got.Total != 1 {
 			t.Fatalf("the list has %d records", got.Total)
 		}
-		if _, err := console.Deactivate(t.Context(), f.client.ID); err != nil {
+		if _, err := console.SetActive(t.Context(), f.client.ID, false); err != nil {
 			t.Fatal(err)
 		}
 		request := httptest.NewRequest(http.MethodGet, "/list", nil)
