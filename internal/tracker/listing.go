@@ -212,7 +212,8 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 	if known, found := s.maps.get(key); found {
 		return known.days, nil
 	}
-	statement := `WITH newer AS MATERIALIZED (SELECT "dt_carga" AS day, count(*) AS records FROM ` + r.from + ` WHERE "id" > $2
+	statement := `WITH newer AS MATERIALIZED (
+			SELECT "dt_carga" AS day, count(*) AS records FROM ` + r.from + ` WHERE "id" > $2
 			AND (SELECT max_id FROM tracker_versions WHERE client_number = $1) > $2 GROUP BY 1)
 		SELECT v.generation, d.records - coalesce(newer.records, 0), d.dt_carga
 		FROM tracker_versions v LEFT JOIN tracker_days d ON d.client_number = v.client_number
