@@ -8,7 +8,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -104,40 +103,6 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 		known[requestKey{row.SupplierID, row.ID}] = row.Digest
 	}
 	return nil
-}
-
-// nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended.
-// moved is false in any other status. The row is locked first, so that of two calls at once one begins a round. It is
-// due from now on, so that its owner finds it if publishing is lost.
-func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
-	next round.Round, moved bool, err error) {
-	statuses := lists.Of(from, func(status Status) string { return string(status) })
-	err = s.db.InTx(ctx, "begin the next round", func(ctx context.Context) error {
-		if err := s.lock(ctx, key); err != nil {
-			return err
-		}
-		which := `supplier_id = $1 AND id = $2 AND ` + s.db.AnyOf("status", 3) //nolint:mnd // the third of both
-		_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO material_rounds
-				(supplier_id, request_id, uid, number, status, failure, created_at)
-			SELECT supplier_id, id, uid, round, status, failure, coalesce(round_at, created_at) FROM material_requests
-			WHERE `+which, key.SupplierID, key.ID, s.db.Values(statuses))
-		if err != nil {
-			return fmt.Errorf("record the round before: %w", err)
-		}
-		next = round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
-		moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'enqueued', round = round + 1,
-			round_at = $4, due_at = $4, tries = 0, posted_at = NULL, failure = '', updated_at = $4
-			WHERE `+which+` RETURNING uid, round`,
-			[]any{key.SupplierID, key.ID, s.db.Values(statuses), now.UnixMicro()}, &next.UID, &next.Number)
-		return err
-	})
-	if err != nil {
-		return round.Round{}, false, fmt.Errorf("begin the next round: %w", err)
-	}
-	if !moved {
-		return round.Round{}, false, nil
-	}
-	return next, true, nil
 }
 
 // left returns those of the requests that are not enqueued any more.

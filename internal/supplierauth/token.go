@@ -19,8 +19,8 @@ import (
 )
 
 // Access tokens are JWTs that any process verifies without the database, by the keys of JWT_SIGNING_KEYS: the first
-// signs, all verify, so that a rotation is a new first key. Nothing of a token can be taken back before it expires; a
-// deactivated supplier is refused where something is to be stored, and at its next refresh.
+// signs, all verify, so that a rotation is a new first key. No token can be taken back before it expires, a
+// deactivated supplier's neither: that one is refused at its next refresh.
 
 const (
 	algorithm      = "EdDSA"

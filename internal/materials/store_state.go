@@ -50,6 +50,40 @@ func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.
 	return moved, errs.Doing("move material requests", err)
 }
 
+// nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended.
+// moved is false in any other status. The row is locked first, so that of two calls at once one begins a round. It is
+// due from now on, so that its owner finds it if publishing is lost.
+func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
+	next round.Round, moved bool, err error) {
+	statuses := lists.Of(from, func(status Status) string { return string(status) })
+	err = s.db.InTx(ctx, "begin the next round", func(ctx context.Context) error {
+		if err := s.lock(ctx, key); err != nil {
+			return err
+		}
+		which := `supplier_id = $1 AND id = $2 AND ` + s.db.AnyOf("status", 3) //nolint:mnd // the third of both
+		_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO material_rounds
+				(supplier_id, request_id, uid, number, status, failure, created_at)
+			SELECT supplier_id, id, uid, round, status, failure, coalesce(round_at, created_at) FROM material_requests
+			WHERE `+which, key.SupplierID, key.ID, s.db.Values(statuses))
+		if err != nil {
+			return fmt.Errorf("record the round before: %w", err)
+		}
+		next = round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
+		moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'enqueued', round = round + 1,
+			round_at = $4, due_at = $4, tries = 0, posted_at = NULL, failure = '', updated_at = $4
+			WHERE `+which+` RETURNING uid, round`,
+			[]any{key.SupplierID, key.ID, s.db.Values(statuses), now.UnixMicro()}, &next.UID, &next.Number)
+		return err
+	})
+	if err != nil {
+		return round.Round{}, false, fmt.Errorf("begin the next round: %w", err)
+	}
+	if !moved {
+		return round.Round{}, false, nil
+	}
+	return next, true, nil
+}
+
 // lockAll holds the requests until the transaction ends, in the one order in which all batches lock. Their deliveries
 // are locked before, as deliveries.lockByID says.
 func (s *store) lockAll(ctx context.Context, keys []requestKey) error {
