@@ -22,8 +22,8 @@ const (
 	watchEvery  = 5 * time.Second // at the most often, all of them
 )
 
-// watched are the views that could not be read when all were looked at last, with the reason; a look replaces them
-// whole.
+// watched are the views that could not be read when they were looked at last, with the reason. Watch alone replaces
+// them, after each look; none of them is changed.
 type watched = atomic.Pointer[map[string]error]
 
 // Faults names views that active clients read and that cannot be read, with the reason. It is for operators, asks
@@ -58,7 +58,10 @@ func (s *Service) inspect(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	faults, n := map[string]error{}, 0
+	known, n := map[string]error{}, 0
+	if last := s.watched.Load(); last != nil {
+		known = *last
+	}
 	for view := range views {
 		if n++; n%watchAtOnce == 0 {
 			sleep.For(ctx, time.Second)
@@ -67,11 +70,14 @@ func (s *Service) inspect(ctx context.Context) {
 		if ctx.Err() != nil || errs.KindOf(err) == errs.Unavailable {
 			return
 		}
+		next := maps.Clone(known)
+		maps.DeleteFunc(next, func(fault string, _ error) bool { return fault == view || !views[fault] })
 		if err != nil {
-			faults[view] = err
+			next[view] = err
 		}
+		s.watched.Store(&next)
+		known = next
 	}
-	s.watched.Store(&faults)
 }
 
 // granted returns the views that active clients read.
