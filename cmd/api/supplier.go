@@ -19,7 +19,7 @@ const (
 
 func supplierCommand() *cobra.Command {
 	supplier := subject{supplierOf, "api supplier COMMAND Acme"}
-	// whose state changes: a command that says which one it is now
+	// becomes makes a command that changes the supplier's state and prints the new one
 	becomes := func(name, short, status string, do func(context.Context, *app.App, string) error) *cobra.Command {
 		return supplier.command(name, short, func(ctx context.Context, a *app.App, id string) (any, error) {
 			return map[string]string{"id": id, "status": status}, do(ctx, a, id)
@@ -27,12 +27,12 @@ func supplierCommand() *cobra.Command {
 	}
 	return group("supplier", "manage suppliers, by their ids or names", supplierCreate(), supplierList(),
 		supplierUpdate(supplier),
-		supplier.rotation("rotate-key", "make a new API key; the old one works for the overlap",
+		supplier.rotation("rotate-key", "make a new API key; the old one works until the overlap ends",
 			func(ctx context.Context, a *app.App, id string, overlap time.Duration) (made credentials, err error) {
 				made.APIKey, err = a.Suppliers.RotateAPIKey(ctx, id, overlap)
 				return made, err
 			}),
-		supplier.rotation("rotate-webhook-secret", "make a new webhook secret; both sign for the overlap",
+		supplier.rotation("rotate-webhook-secret", "make a new webhook secret; both sign until the overlap ends",
 			func(ctx context.Context, a *app.App, id string, overlap time.Duration) (made credentials, err error) {
 				made.WebhookSecret, err = a.Suppliers.RotateWebhookSecret(ctx, id, overlap)
 				return made, err
@@ -44,9 +44,9 @@ func supplierCommand() *cobra.Command {
 				ended, err := a.Suppliers.RevokeSessions(ctx, id)
 				return map[string]any{"id": id, "sessions_ended": ended}, err
 			}),
-		becomes("pause", "keep everything for its receiver until it is resumed", "paused",
+		becomes("pause", "keep its receiver's deliveries until it is resumed", "paused",
 			func(ctx context.Context, a *app.App, id string) error { return a.Receivers.PauseByOperator(ctx, id) }),
-		becomes("resume", "end any pause of its receiver and send what waits now", "resumed",
+		becomes("resume", "end any pause of its receiver and send what waits", "resumed",
 			func(ctx context.Context, a *app.App, id string) error { return a.Receivers.ResumeByOperator(ctx, id) }),
 		becomes("deactivate", "end all sessions of a supplier and refuse its API key", "deactivated",
 			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Deactivate(ctx, id) }),
@@ -64,13 +64,13 @@ type supplierFlags struct {
 func (f *supplierFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.name, "name", "", "name of the supplier")
 	flags.StringVar(&f.webhookURL, "webhook-url", "",
-		"address of the supplier's own receiver; with {id} in it, called as it is written")
+		"address of the supplier's receiver; one that contains {id} is called as it is written")
 	flags.DurationVar(&f.accessTTL, "access-ttl", supplierauth.DefaultAccessTTL, "lifetime of access tokens")
 	flags.DurationVar(&f.refreshTTL, "refresh-ttl", supplierauth.DefaultRefreshTTL, "lifetime of refresh tokens")
 	flags.StringVar(&f.scopes, "scopes", strings.Join(supplierauth.DefaultScopes(), ","),
-		"what its tokens may do, separated by commas")
+		"scopes of its tokens, separated by commas")
 	flags.IntVar(&f.receiverConcurrency, "receiver-concurrency", 0,
-		"calls that its receiver takes at once, 1 to 10000"+defaultConcurrency)
+		"most calls to its receiver at once, 1 to 10000"+defaultConcurrency)
 }
 
 func splitList(text string) []string {
@@ -105,7 +105,7 @@ func supplierCreate() *cobra.Command {
 	return required(cmd, "name")
 }
 
-// credentials is what is shown once.
+// credentials are printed once.
 type credentials struct {
 	ID            string `json:"id"`
 	Name          string `json:"name,omitempty"`
@@ -134,8 +134,8 @@ func supplierUpdate(supplier subject) *cobra.Command {
   api supplier update Acme --scopes material-requests,products,webhooks,orders:read`
 	f.add(cmd.Flags())
 	cmd.PreRunE = somethingGiven
-	none := map[string]string{"duration": "0s", "int": "0"} // what pflag does not print
-	// A flag that is not given changes nothing: a default would promise a change.
+	none := map[string]string{"duration": "0s", "int": "0"} // defaults that pflag does not print
+	// A flag that is not given changes nothing, so help must not show a default.
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		flag.DefValue, flag.Usage = none[flag.Value.Type()], strings.TrimSuffix(flag.Usage, defaultConcurrency)
 	})
@@ -162,8 +162,8 @@ func given[T any](flags *pflag.FlagSet, name string, value T) *T {
 func receiverCommand() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "list the suppliers' receivers, those that need attention first",
 		Args: cobra.NoArgs,
-		Long: `Lists the suppliers' receivers: those that fail, then those that are paused, then the others. OLDEST is how
-long the delivery that waits longest has waited.`,
+		Long: `Lists the suppliers' receivers: first those that fail, then those that are paused, then the rest. OLDEST is
+how long the oldest waiting delivery has waited.`,
 		Example: "  api receiver list\n  api receiver list -o json | jq '.[] | select(.state != \"active\")'",
 		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			list, err := a.ReceiverStatuses(ctx)

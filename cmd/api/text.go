@@ -182,8 +182,8 @@ func explain(err error) string {
 // listPart is how many rows of a table are aligned to each other.
 const listPart = 500
 
-// columns are those of a table. Each is the name of a JSON member, or of several of which the first that says something
-// counts (a|b), and its title behind a colon.
+// columns are the columns of a table. Each names a JSON member, with its title behind a colon. Of several names (a|b)
+// the first one with a value counts.
 type columns struct {
 	names []string
 	now   time.Time // moments' AGE is counted to it: the database's time, as theirs is

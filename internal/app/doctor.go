@@ -25,38 +25,38 @@ import (
 	"github.com/supplyhub/supplyhub/internal/tracker"
 )
 
-// What the doctor of a process looks at, besides the servers (package doctor): what the features keep.
+// Package doctor looks at the servers; this file looks at the addresses and at what the features keep.
 
 const (
 	longWait   = 30 * time.Second
-	repairRead = "the database answers, but not this query: repair what the error names, then run doctor again"
+	repairRead = "the database answers, but this query failed: repair what the error names, then run doctor again"
 )
 
 // Checkup is what the doctor found.
 type Checkup = doctor.Checkup
 
-// examination looks at everything that a process of the role needs, and leaves all as it was.
+// examination looks at everything that a process of the role needs. It changes nothing.
 type examination struct {
 	pipeline
 	*doctor.Checkup
 	role         config.Role
-	installation string // empty: the database does not say
+	installation string // empty while the database has not said it
 }
 
-// DoctorAPI looks at everything that the api of this environment needs.
+// DoctorAPI looks at everything that the api needs in this environment.
 func DoctorAPI(ctx context.Context, environ map[string]string) Checkup {
 	d := &examination{Checkup: doctor.New(), role: config.ForAPI}
 	return d.examine(ctx, environ, d.trackers, d.public)
 }
 
-// DoctorWorker looks at everything that the worker of this environment needs. It has no tracker listings, and links
-// none.
+// DoctorWorker looks at everything that the worker needs in this environment. A worker serves no tracker listings, so
+// it does not link their code.
 func DoctorWorker(ctx context.Context, environ map[string]string) Checkup {
 	d := &examination{Checkup: doctor.New(), role: config.ForWorker}
 	return d.examine(ctx, environ, func(context.Context) {}, func() {})
 }
 
-// examine looks at the parts that both roles have, and by listings and public at those that an api has besides.
+// examine looks at the parts that both roles have. listings and public look at those that only the api has.
 func (d *examination) examine(ctx context.Context, environ map[string]string, listings func(context.Context),
 	public func()) Checkup {
 	if !d.configured(environ) {
@@ -65,18 +65,18 @@ func (d *examination) examine(ctx context.Context, environ map[string]string, li
 	if d.opened(ctx) {
 		d.stored(ctx, listings)
 	} else {
-		d.Say(doctor.Warning, "own endpoint", "repair what is above first", "not looked at")
-		d.Say(doctor.Warning, "receivers", "repair what is above first", "not looked at")
+		d.Say(doctor.Warning, "own endpoint", "first repair what is listed above", "not checked")
+		d.Say(doctor.Warning, "receivers", "first repair what is listed above", "not checked")
 		d.queued(ctx)
 	}
 	public()
 	d.events(ctx)
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
-		// where a call ends has to be known before it is made
+		// webhooks use no proxy: a worker must know where a call ends before it makes it
 		if environ[name] != "" {
 			d.Say(doctor.Warning, "proxy",
 				"let the workers reach receivers directly; WEBHOOK_DENY_NETWORKS keeps them out of your networks",
-				"%s is set: the scoreboard's providers and traces are called through it, webhooks, PostgreSQL and NATS are not",
+				"%s is set: calls to the scoreboard's providers and traces use it; webhooks, PostgreSQL and NATS do not",
 				name)
 			break
 		}
@@ -85,7 +85,7 @@ func (d *examination) examine(ctx context.Context, environ map[string]string, li
 	return *d.Checkup
 }
 
-// configured reports whether there is a configuration to go on with.
+// configured reports whether the configuration can be used, and prints its faults.
 func (d *examination) configured(environ map[string]string) bool {
 	cfg, _, err := Configure(environ, d.role, io.Discard)
 	if err != nil {
@@ -102,11 +102,11 @@ func (d *examination) configured(environ map[string]string) bool {
 	return true
 }
 
-// opened reports whether the pipeline could be built. It does so without connecting to anything or making anything.
+// opened builds the pipeline and reports whether that worked. It connects to nothing and creates nothing.
 func (d *examination) opened(ctx context.Context) bool {
 	if _, err := os.Stat(d.cfg.SQLitePath()); d.cfg.DatabaseURL == "" && errors.Is(err, fs.ErrNotExist) {
 		d.Say(doctor.Broken, "database", "start `api serve` once, or set DATA_DIR or DATABASE_URL",
-			"there is none in DATA_DIR (%s)", d.cfg.DataDir)
+			"DATA_DIR (%s) has none", d.cfg.DataDir)
 		return false
 	}
 	err := d.open(ctx, use{profile: database.Serving, noReaders: d.role != config.ForAPI, asItIs: true})
@@ -117,7 +117,7 @@ func (d *examination) opened(ctx context.Context) bool {
 	return err == nil
 }
 
-// stored looks at the database and what is kept there, at the queue, and at where webhooks go.
+// stored looks at the database and its data, the queue, the own endpoint and the receivers.
 func (d *examination) stored(ctx context.Context, listings func(context.Context)) {
 	defer func() { _ = d.Close() }() // nothing was changed
 	login := map[config.Role]string{config.ForAPI: "supplyhub_api", config.ForWorker: "supplyhub_worker"}[d.role]
@@ -129,9 +129,9 @@ func (d *examination) stored(ctx context.Context, listings func(context.Context)
 	}
 	d.queued(ctx)
 	base, fault, todo := d.callEndpoint(ctx)
-	d.Tried(fault, "own endpoint", todo, "", "%s answers and takes the signature", base)
+	d.Tried(fault, "own endpoint", todo, "", "%s answers and accepts the signature", base)
 	if !reached {
-		d.Say(doctor.Warning, "receivers", "repair the database first", "not looked at")
+		d.Say(doctor.Warning, "receivers", "repair the database first", "not checked")
 		return
 	}
 	d.receivers(ctx)
@@ -144,7 +144,7 @@ func (d *examination) partitions(ctx context.Context) {
 	const name = "retention"
 	list, err := d.Deliveries.Partitions(ctx)
 	if err != nil {
-		d.Say(doctor.Broken, name, "run deployments/postgres-roles.sql as the owner, with what it has for RETENTION_DAYS",
+		d.Say(doctor.Broken, name, "run deployments/postgres-roles.sql as the owner, with the part for RETENTION_DAYS",
 			"%v", err)
 		return
 	}
@@ -156,34 +156,34 @@ func (d *examination) partitions(ctx context.Context) {
 	}
 	if len(kept) > 0 {
 		d.Say(doctor.Warning, name, "`api delivery list --status pending` shows what waits; resume or end it, "+
-			"then run `api retention run`", "partitions of events that are old are kept: %s", strings.Join(kept, ", "))
+			"then run `api retention run`", "retention keeps old partitions of events: %s", strings.Join(kept, ", "))
 		return
 	}
-	d.Well(name, "%d partitions of events are in use, none is kept for long", len(list))
+	d.Well(name, "%d partitions of events are in use, and no old one is kept", len(list))
 }
 
-// waiting prints how long requests wait, and finds out whose the queue's stream has to be.
+// waiting prints how long requests wait. It also reads which installation the queue's stream must belong to.
 func (d *examination) waiting(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, doctor.Timeout)
 	defer cancel()
 	const name = "waiting requests"
 	todo := "start a worker"
 	if d.processes(ctx) {
-		todo = "look at what is said of the own endpoint and at the worker's log, or start more workers"
+		todo = "see the own endpoint below and the worker's log, or start more workers"
 	}
 	counts, err := d.figures.Count(ctx)
 	if err == nil {
 		d.installation, err = d.db.Installation(ctx)
 	}
 	if err == nil && counts.Oldest > longWait {
-		d.Say(doctor.Warning, name, todo+"; `api request list --status enqueued` shows which wait",
+		d.Say(doctor.Warning, name, todo+"; `api request list --status enqueued` shows them",
 			"the oldest has waited %s for its estimates", counts.Oldest.Round(time.Second))
 		return
 	}
-	d.Tried(err, name, repairRead, "they could not be counted: ", "none has waited for long")
+	d.Tried(err, name, repairRead, "they could not be counted: ", "none has waited long")
 }
 
-// processes prints which processes recorded their work lately, and reports whether one of them is a worker.
+// processes prints which processes reported lately, and reports whether one of them is a worker.
 func (d *examination) processes(ctx context.Context) (work bool) {
 	const name = "processes"
 	found, err := d.figures.Processes(ctx)
@@ -218,7 +218,7 @@ func (d *examination) queued(ctx context.Context) {
 	})
 }
 
-// receivers prints how each supplier's receiver did last.
+// receivers prints how the last calls of each supplier's receiver went.
 func (d *examination) receivers(ctx context.Context) {
 	const name = "receivers"
 	suppliers, err := d.Suppliers.ListSuppliers(ctx)
@@ -251,7 +251,7 @@ func (d *examination) receiver(ctx context.Context, s supplierauth.Supplier) err
 	switch {
 	case state.PausedBy != "":
 		why := map[bool]string{true: ": it answered 410"}[state.Condition().Gone()]
-		d.Say(doctor.Warning, name, "run `api supplier resume "+s.ID+"` when it works again; `api receiver list` shows what "+
+		d.Say(doctor.Warning, name, "when it works again run `api supplier resume "+s.ID+"`; `api receiver list` shows what "+
 			"waits", "paused by the %s%s", state.PausedBy, why)
 	case state.Failing():
 		d.Say(doctor.Warning, name, "send the supplier the link of `api supplier portal-link "+s.ID+"`; "+
@@ -266,7 +266,7 @@ func (d *examination) receiver(ctx context.Context, s supplierauth.Supplier) err
 	return nil
 }
 
-// trackers reads each view that a tracker client is granted, and says what is not shown of it.
+// trackers reads each view that a tracker client may see, and prints what listings leave out of it.
 func (d *examination) trackers(ctx context.Context) {
 	const name = "tracker views"
 	ctx, cancel := context.WithTimeout(ctx, doctor.Timeout)
@@ -287,10 +287,10 @@ func (d *examination) trackers(ctx context.Context) {
 			d.Say(doctor.Warning, "tracker view "+view, "change the view, or `api tracker client set-views ID`", "%s", ailment)
 		}
 	}
-	d.Tried(err, name, "repair the database first", "they cannot be looked at: ", "%d are shown whole", whole)
+	d.Tried(err, name, "repair the database first", "they could not be checked: ", "%d are shown in full", whole)
 }
 
-// events sends a test event to where operator events go.
+// events sends a test event to OPERATOR_WEBHOOK_URL.
 func (d *examination) events(ctx context.Context) {
 	if d.cfg.EventsURL == "" {
 		return
@@ -299,11 +299,11 @@ func (d *examination) events(ctx context.Context) {
 	if err == nil && !sent.Taken() {
 		err = fmt.Errorf("OPERATOR_WEBHOOK_URL answers %d to a test event", sent.Status)
 	}
-	d.Tried(err, "operator events", "correct OPERATOR_WEBHOOK_URL, or repair what it names; `api notify test` tries again",
+	d.Tried(err, "operator events", "correct OPERATOR_WEBHOOK_URL, or repair its receiver; `api notify test` tries again",
 		"", "OPERATOR_WEBHOOK_URL answers %d to a test event", sent.Status)
 }
 
-// public warns where keys, tokens and links into the portal may travel unencrypted.
+// public warns if keys, tokens and links into the portal may travel unencrypted.
 func (d *examination) public() {
 	const name, todo = "public address", "put TLS before the api, and set PUBLIC_URL to its https address"
 	host, _, _ := net.SplitHostPort(d.cfg.HTTPAddr) // its form was checked
@@ -313,10 +313,10 @@ func (d *examination) public() {
 		d.Well(name, "the api listens on this machine alone")
 	case d.cfg.PublicURL == "":
 		d.Say(doctor.Warning, name, todo,
-			"PUBLIC_URL is not set: links into the portal are http, to the name that a call came in at")
+			"PUBLIC_URL is not set: links into the portal use http and the host name of the call")
 	case err != nil || public.Scheme != "https" && !local(public.Hostname()):
 		d.Say(doctor.Warning, name, todo,
-			"PUBLIC_URL is http: keys, tokens and links into the portal can be read on their way")
+			"PUBLIC_URL is http: others can read keys, tokens and links into the portal on the way")
 	default:
 		d.Well(name, "%s", d.cfg.PublicURL)
 	}

@@ -96,7 +96,7 @@ func newGauges(r prometheus.Registerer) *gauges {
 		oldest: vector("supplyhub_oldest_enqueued_request_seconds",
 			"How long the oldest request waits for its estimates; 0 when none does."),
 		oldestPending: vector("supplyhub_oldest_pending_delivery_seconds",
-			"How long the oldest delivery has waited that is not taken yet; 0 when none does."),
+			"How long the oldest delivery has waited that no worker has taken; 0 when there is none."),
 		backlog: vector("supplyhub_backlog",
 			"Estimations and webhook deliveries that are due and that workers can do, over all processes."),
 		deliveries: vector("supplyhub_webhook_deliveries", "Webhook deliveries by status.", "status"),

@@ -42,8 +42,8 @@ type Restored struct {
 	Holds     []string  `json:"holds"`
 }
 
-// Restore puts a backup into an empty DATA_DIR, or one in which a restore broke off. All of it is read and checked
-// before the first file gets its name, and the database gets its name last.
+// Restore puts a backup into an empty DATA_DIR, or one where a restore broke off. It reads and checks all of it before
+// the first file gets its name, and the database gets its name last.
 func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file string) (r Restored, err error) {
 	if cfg.DatabaseURL != "" {
 		return r, errNoCopy

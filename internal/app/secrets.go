@@ -69,7 +69,7 @@ func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
 	return s, errs.Doing("WEBHOOK_SIGNING_SECRETS", err)
 }
 
-// keptSecret reads the secret in file, or makes it. Of two processes that start at once, one writes and both read that.
+// keptSecret reads the secret in file, or makes it. If two processes start at once, one writes it and both read that.
 func keptSecret(file string, generate func() (string, error)) (string, error) {
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -140,7 +140,7 @@ func Configure(environ map[string]string, role config.Role, logs io.Writer) (*co
 	return cfg, log, nil
 }
 
-// rules returns the forms that config leaves to the packages that know them.
+// rules returns the checks that config leaves to other packages.
 func rules() []config.Rule {
 	return []config.Rule{
 		{Variable: "DATABASE_URL", Check: database.CheckURL},

@@ -80,8 +80,8 @@ func (a *App) prepare(ctx context.Context) error {
 	return a.Migrate(ctx)
 }
 
-// unlessStopped returns the error of a start, nil when the process is to stop: who ends it early has no fault
-// to read about.
+// unlessStopped returns the error of a start, or nil when the process is to stop: an operator who ends it early need
+// not read about a fault.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -12,8 +12,8 @@ const (
 	readTimeout = 10 * time.Second
 )
 
-// cache holds what pages show for a moment, so that many viewers cost what one costs. Those who ask for the same at the
-// same moment wait for one read.
+// cache keeps what pages show for a moment, so that many viewers cost as much as one. Viewers who ask for the same at
+// the same moment wait for one read.
 type cache struct {
 	now     func() time.Time // monotonic
 	mu      sync.Mutex

@@ -19,15 +19,15 @@ const (
 	oneAnswer   = time.Second
 )
 
-// matching is an action on all that a filter chooses, of which some is done at a time.
+// matching is an action on everything that a filter chooses. some does a part of it.
 type matching struct {
 	count func(ctx context.Context, status, supplier string) (int64, error)
 	some  func(ctx context.Context, status, supplier string, until time.Time) (n int64, more bool, err error)
 }
 
-// runMatching asks first, with the count. Then each call does a part and says how far it is: the page, or a program,
-// calls again until no more is left, and stops by not calling. Rows that match only after the first call are
-// left as they are.
+// runMatching asks first, with the count. Then each call does a part and says how far it is. The page, or a program,
+// calls again until nothing is left; to stop, it no longer calls. Rows that match only after the first call stay as
+// they are.
 func (s *Service) runMatching(c *gin.Context, b bulk) error {
 	ctx, status, supplier := c.Request.Context(), c.PostForm("status"), c.PostForm("supplier_id")
 	total, err := s.wanted(c, b)

@@ -100,7 +100,7 @@ func (s *Service) rightToken(c *gin.Context, token string) (bool, error) {
 	return ok, err
 }
 
-// session returns the text by which a browser's session is known; empty for none. Another OPERATOR_TOKEN ends it, on
+// session returns the text that identifies a browser's session; empty for none. Another OPERATOR_TOKEN ends it, on
 // every replica.
 func (s *Service) session(c *gin.Context) string {
 	cookie, err := c.Cookie(operatorCookie)

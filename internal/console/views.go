@@ -26,7 +26,7 @@ const (
 // views reads the data of the pages, and changes nothing.
 type views struct{ deps Deps }
 
-// open reads the key behind which the page begins. Without a cursor the key stays as it is.
+// open reads the key that the page begins after. Without a cursor the key stays as it is.
 func (q query) open(list cursor.List, key ...*int64) error {
 	text := q.values.Get("cursor")
 	if wrong := (httpapi.ListQuery{Cursor: text}).Open(list, key...); len(wrong) > 0 {

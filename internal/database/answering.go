@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A server hangs when its connections stay open and it answers nothing. Statements would wait for their timeout of 30
-// s, which such a server does not keep, or for TCP. So a serving connection waits for so long for the next byte, and
-// then fails; the idle ones are closed with it. That is longer than the statement timeout. Where the address has
-// another host it is short, as a failover has ten seconds: a statement that takes longer there is made again by the
-// caller. Transactions of maintenance wait for as long as they take. Commands do too.
+// A server hangs when its connections stay open and it answers nothing. Statements would wait for TCP, or for their
+// timeout of 30 s, which such a server does not keep. So a serving connection fails when it has waited for the next
+// byte for too long, and the idle ones are closed with it. With one host the limit is longer than the statement
+// timeout. With several it is short, because a failover has ten seconds: the caller repeats a statement that takes
+// longer. Transactions of maintenance wait for as long as they take. Commands do too.
 const (
 	answerOnly = 31 * time.Second
 	answerNext = 4 * time.Second // where there is another host
@@ -24,8 +24,8 @@ const (
 
 var errHangs = errors.New("the server holds connections open and answers nothing")
 
-// answering returns a dial function whose connections fail when their server is silent for so long; silent is called
-// then.
+// answering returns a dial function. Its connections fail when their server is silent for longer than the limit; they
+// call silent then.
 func answering(dial pgconn.DialFunc, limit time.Duration, silent func()) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		made, err := dial(ctx, network, address)

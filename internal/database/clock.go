@@ -10,11 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// Several processes on several machines compare stored times, so all of them go by one clock: the database's. Each
-// measures it once a second and carries it on by its own monotonic clock in between. A measurement that is more than
-// a second off is a jump, or a slow answer; only a second one that agrees makes it a jump. Until then, and for ten
-// seconds after, other processes may go by the other time (NowElsewhere), which is why signatures of our own are
-// checked against both.
+// Several processes on several machines compare stored times, so all of them use one clock: the database's. Each
+// measures it once a second and carries it on by its own monotonic clock in between. A measurement that is more than a
+// second off is a jump, or a slow answer; it is a jump if a second measurement agrees. Until then, and for ten seconds
+// after, other processes may use the other time (NowElsewhere). So our own signatures are checked against both.
 
 // ClockApart is how far the times of two processes may be apart while the database's clock goes well.
 const ClockApart = time.Second
@@ -101,7 +100,7 @@ func (c *Clock) note(now time.Time) {
 	}
 }
 
-// elsewhere returns the other time that processes may go by while the clock jumps.
+// elsewhere returns the other time that processes may use while the clock jumps.
 func (c *Clock) elsewhere() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,8 +144,8 @@ func (c *Clock) ClockJumps() int64 {
 	return c.jumps
 }
 
-// NowElsewhere measures the database's clock and returns, while it jumps and for some seconds after, the time that
-// other processes may still, or already, go by.
+// NowElsewhere measures the database's clock. While it jumps, and for some seconds after, it returns the time that
+// other processes may still, or already, use.
 func (c *Clock) NowElsewhere(ctx context.Context) (other time.Time, jumping bool) {
 	c.measure(ctx)
 	return c.elsewhere()

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	URL       string // postgres:// or postgresql://; empty: the SQLite file at Path
 	ReadURL   string // where Rows reads, a replica; empty: URL
-	OthersURL string // by which Rows reads views that other roles own; empty: as all else
+	OthersURL string // for views that other roles own, which Rows reads; empty: as for all else
 	Path      string
 	Profile   Profile
 	NoReaders bool // Rows is not used: all connections are for From and SQL

@@ -15,14 +15,14 @@ const (
 	SQLite   Engine = "sqlite"
 )
 
-// Dialect is what a statement must know of the engine that runs it. Most statements are the same on both engines; those
-// of batches take arrays on PostgreSQL and JSON on SQLite.
+// Dialect writes the parts of a statement that differ between the engines. Most statements are the same on both. Those
+// for batches take arrays on PostgreSQL and JSON on SQLite.
 type Dialect struct {
 	engine Engine
 	spread *atomic.Bool // nil on SQLite; see spread.go
 }
 
-// Engine returns which engine this is, for the few statements that cannot be the same on both.
+// Engine returns the engine, for the few statements that cannot be the same on both.
 func (d Dialect) Engine() Engine { return d.engine }
 
 // RowLock returns the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.
@@ -41,8 +41,8 @@ func (d Dialect) Flushers() int {
 	return 1 // SQLite has one writer
 }
 
-// AnyOf returns the condition that a column is among the values of argument n, which Values makes: one array is planned
-// alike however many they are.
+// AnyOf returns the condition that a column is among the values of argument n, which Values makes. They are one
+// argument, so the plan does not depend on their number.
 func (d Dialect) AnyOf(column string, n int) string {
 	if d.engine == Postgres {
 		return fmt.Sprintf(`%s = ANY($%d)`, column, n)
@@ -50,9 +50,9 @@ func (d Dialect) AnyOf(column string, n int) string {
 	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n)
 }
 
-// Chosen returns the condition that a column is among those that a query of one column chooses, by a LIMIT or by what
-// it can lock. On PostgreSQL the query runs once. A join with it may be planned while the table is empty, and then runs
-// it again for each row that the table has later: it is slow, and chooses more than the LIMIT.
+// Chosen returns the condition that a column is among the results of a query that has a LIMIT or skips locked rows. On
+// PostgreSQL the query then runs once. A join might be planned while the table is empty and later run the query again
+// for each row: that is slow, and chooses more than the LIMIT.
 func (d Dialect) Chosen(column, query string) string {
 	if d.engine == Postgres && !d.Spread() {
 		return column + ` = ANY (ARRAY(` + query + `))`
@@ -60,9 +60,9 @@ func (d Dialect) Chosen(column, query string) string {
 	return column + ` IN (` + query + `)`
 }
 
-// Free returns the condition that a row of the table is one of those and locked by no transaction, for maintenance that
-// passes over the rows of others and comes again. SQLite has one writer, and rows on several servers are not locked
-// together.
+// Free returns the condition that a row meets those and no transaction has locked it. Maintenance passes over locked
+// rows this way and comes again. On SQLite, which has one writer, and where rows on several servers cannot be locked
+// together, it returns those alone.
 func (d Dialect) Free(table, key, those string) string {
 	if d.engine != Postgres || d.Spread() {
 		return those
@@ -70,11 +70,11 @@ func (d Dialect) Free(table, key, those string) string {
 	return d.Chosen(key, `SELECT `+key+` FROM `+table+` WHERE `+those+` FOR UPDATE SKIP LOCKED`)
 }
 
-// Values returns the argument of AnyOf, given a slice of texts or numbers.
+// Values turns a slice of texts or numbers into the argument of AnyOf.
 func (d Dialect) Values(values any) any {
 	if d.engine == Postgres {
 		return values
 	}
-	text, _ := json.Marshal(values) // it never fails
+	text, _ := json.Marshal(values) // texts and numbers never fail
 	return string(text)
 }

@@ -66,8 +66,8 @@ func Translate(err error) error {
 	}
 }
 
-// eachOnce is an error whose text says nothing twice: pgx names an address once with TLS and once without. That TLS was
-// refused says nothing where the same address was reached without.
+// eachOnce is an error that says nothing twice: pgx names an address once with TLS and once without. If the address was
+// reached without TLS, it leaves out that the server refused TLS.
 type eachOnce struct{ error }
 
 func (e eachOnce) Unwrap() error { return e.error }

@@ -64,7 +64,7 @@ func commitOf(ctx context.Context) string {
 	return "commit /* " + name + " */"
 }
 
-// failing returns the error with which the COMMIT of the name fails, before or after it is made. The test at the socket
+// failing returns the errors that a COMMIT of the name fails with, before or after it is made. The test at the socket
 // SUPPLYHUB_TEST_COMMITS decides; without it all succeed.
 func failing(name string, nested bool) (before, after error) {
 	socket := os.Getenv("SUPPLYHUB_TEST_COMMITS")

@@ -23,5 +23,5 @@ func nextVersion(fs.FS) []goose.ProviderOption { return nil }
 // commitOf returns the statement that commits; empty: the driver's own.
 func commitOf(context.Context) string { return "" }
 
-// failing returns the errors with which a COMMIT fails, before or after it is made, in builds for tests alone.
+// failing returns no error: only builds for tests make a COMMIT fail, before or after it is made.
 func failing(string, bool) (before, after error) { return nil, nil }

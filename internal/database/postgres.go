@@ -34,7 +34,7 @@ import (
 const (
 	writers      = 16 // connections, when the address does not say pool_max_conns
 	readers      = 8
-	fewest       = 4                // connections with which a process gets its work done
+	fewest       = 4                // connections that a process needs to get its work done
 	readerShare  = 4                // of pool_max_conns, one in so many connections is a reader's
 	connectWait  = 15 * time.Second // for a host's answer, when the address does not say connect_timeout: it may be busy
 	nextHost     = 2 * time.Second  // the same where there is another host

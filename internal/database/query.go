@@ -108,7 +108,7 @@ func Places(n, each int) string {
 	return row + strings.Repeat(", "+row, n-1)
 }
 
-// Arms joins one SELECT for each status, of which each is read in the order of its index.
+// Arms joins one SELECT for each status; each is read in the order of its index.
 func Arms[S ~string](statuses []S, arm func(S) string) string {
 	arms := make([]string, len(statuses))
 	for i, status := range statuses {

@@ -363,7 +363,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	return transaction{ctx, tx, c}, nil
 }
 
-// transaction is one of pgx under database/sql, on a conn that knows that it is in one.
+// transaction wraps a pgx transaction for database/sql, and lets its conn know that one is open.
 type transaction struct {
 	ctx  context.Context //nolint:containedctx // driver.Tx's methods take none
 	tx   pgx.Tx
@@ -382,8 +382,8 @@ func (t transaction) Rollback() error {
 	return t.tx.Rollback(t.ctx)
 }
 
-// alone reports whether a statement needs a transaction of its own to run under the right settings. Those that work
-// on an index while others write run in none.
+// alone reports whether a statement needs a transaction of its own to run under the right settings. Statements that
+// work on an index while others write run in none.
 func (c *conn) alone(query string) bool {
 	d := c.session.decision.Load()
 	return !c.inTx && d != nil && d.alone && !strings.Contains(query, " INDEX CONCURRENTLY ")

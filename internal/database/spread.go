@@ -73,8 +73,9 @@ func BySupplier[T any](d *DB, items []T, supplier func(T) string, fn func(items 
 	return nil
 }
 
-// Of returns, where the suppliers are on several servers and these are all the same one, the condition that sends a
-// statement to its server: the column is the first of the array, a parameter. Elsewhere it returns nothing.
+// Of returns the condition that sends a statement to its supplier's server: the column equals the first element of the
+// array, a parameter. It returns nothing unless suppliers are spread over several servers and these are all the same
+// one.
 func (d Dialect) Of(suppliers []string, column, array string) string {
 	if !d.Spread() || len(slices.Compact(slices.Clone(suppliers))) != 1 {
 		return ""

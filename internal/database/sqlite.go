@@ -23,7 +23,7 @@ import (
 // is linked by package database/sqlite, so that a worker does not carry it. The file can be copied while it is used,
 // and is checked at each start as far as two seconds reach.
 
-// Connections that read while one writes. Of them sqliteOthers read only views that were not made here.
+// Connections that read while one writes. sqliteOthers of them read only views that were not made here.
 const (
 	sqliteReaders = 6
 	sqliteOthers  = 2

@@ -106,7 +106,7 @@ func (d *DB) ShareLock(ctx context.Context, name string) error {
 	return err
 }
 
-// lockNumber returns the number of a lock, with which other programs on the server have nothing in common.
+// lockNumber returns the number of a lock. No other program on the server uses it.
 func lockNumber(name string) int64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte("supplyhub " + name))

@@ -67,9 +67,8 @@ func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 // redeliverBatch is how many deliveries one transaction of RedeliverAll takes at most.
 const redeliverBatch = 500
 
-// RedeliverAll is Redeliver for all deliveries that the filter chooses, which names a status, the oldest first. A
-// delivery that comes to the status while it runs is left as it is: otherwise one that dies again would be sent again
-// without end.
+// RedeliverAll is Redeliver for all deliveries that the filter chooses, the oldest first. The filter names a status. It
+// leaves out deliveries that reach the status while it runs: otherwise it would send one that dies again without end.
 func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter) (int64, error) {
 	filter.unchanged = d.deps.Now()
 	total, err := d.redeliver(ctx, filter)
@@ -121,9 +120,9 @@ func (d *Keeper) RedeliverLost(ctx context.Context, filter Filter, until time.Ti
 	return n, more, err
 }
 
-// redeliverPage sends again those of a page that are as they were listed, and returns how many they are and the key
-// that the next page is behind. The page is read without a lock. Its rows are locked and looked at once more: those
-// that a worker has by then, or another process redelivered, are left out.
+// redeliverPage sends deliveries of a page again that are as they were listed. It returns their number and the key of
+// the next page. It reads the page without a lock, then locks the rows and looks once more. So it leaves out those that
+// a worker has by then, or that another process redelivered.
 func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
 	err error) {
 	filter.oldest = true
@@ -150,9 +149,8 @@ func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, l
 	return n, next, nil
 }
 
-// reopen sends locked deliveries again, with their requests. A request that had failed because of one is enqueued again
-// in the same transaction, so that the estimates that come are taken. The ledger locks the requests; receivers come
-// after them.
+// reopen sends locked deliveries again, with their requests. If a request failed because of one, it is enqueued again
+// in the same transaction, so that it accepts the estimates. The ledger locks the requests; receivers come after them.
 func (d *Keeper) reopen(ctx context.Context, found []Delivery) error {
 	var own []round.Round
 	for _, delivery := range found {

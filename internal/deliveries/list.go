@@ -10,10 +10,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Lists of deliveries: the supplier's, the operator's, and the pages in which redelivery, recovery and retention go
-// through what they change. All are read by store.page behind a key, so a page costs its own rows at any depth, and a
-// row that is there from the first page to the last is on exactly one, whatever comes, changes or goes meanwhile. A
-// list holds no lock and no transaction between two pages: who changes rows locks them and looks once more.
+// Lists of deliveries. The supplier and the operator read them; redelivery, recovery and retention go through their
+// pages and change rows. store.page reads each page behind a key, so a page costs its own rows at any depth. A row that
+// is there from the first page to the last is on exactly one, whatever comes, changes or goes meanwhile. A list holds
+// no lock and no transaction between two pages: code that changes rows locks them and looks once more.
 
 const (
 	eachPage     = 500  // deliveries that one statement of Each reads
@@ -24,7 +24,7 @@ const (
 // statuses are all of them: a list of any status is merged from these.
 var statuses = []Status{Pending, Delivered, Dead, Failed}
 
-// Filter chooses deliveries; a zero field chooses all.
+// Filter chooses deliveries. A zero field excludes nothing.
 type Filter struct {
 	Receiver   string  // to the receiver of this supplier; empty: to all destinations
 	SupplierID string  // of requests of this supplier
@@ -46,8 +46,8 @@ func (f Filter) of() []Status {
 	return []Status{f.Status}
 }
 
-// looks reports whether deliveries have to be looked at to choose them. No index has just those: a page then ends after
-// as many as looked says, short or empty, with a key for the next one.
+// looks reports whether a page has to look at deliveries to choose them, because no index has just those. Such a page
+// stops after looking at a fixed number (looked). It may be short or empty, and has a key for the next one.
 func (f Filter) looks() bool {
 	return f.SupplierID != "" || !f.Since.IsZero() || !f.Until.IsZero() || !f.unchanged.IsZero()
 }
@@ -89,8 +89,8 @@ func (f Filter) lost() error {
 	return nil
 }
 
-// Key is the place of a delivery in a list: lists are in the order in which the requests were accepted, the newest
-// first, and of one request in that of its rounds. The zero Key is where a list begins, and where it ends.
+// Key is the place of a delivery in a list. Lists follow the order in which requests were accepted, the newest first,
+// and then the order of their rounds. The zero Key is where a list begins, and where it ends.
 type Key struct{ UID, Round, Kind int64 }
 
 // IsZero reports whether the key is where a list begins, or ends.

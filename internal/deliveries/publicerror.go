@@ -21,11 +21,11 @@ var ErrSpecialAddress = errors.New("the receiver's address is not a public one")
 // ErrIncomplete comes before what is said of a certificate whose issuer's the receiver did not send with it.
 var ErrIncomplete = errors.New("the issuer's certificate was not sent")
 
-// notPublic is one sentence for names that do not exist, names that the resolver does not answer for, and addresses of
-// the operator's own network: kept apart they would show which names there are inside.
+// notPublic is one sentence for three cases: the name does not exist, the resolver does not answer for it, or its
+// address is in the operator's own network. Separate sentences would show which names exist inside.
 const notPublic = "the receiver's name does not exist or its address is not a public one"
 
-// What an attempt came to, in words for the receiver's owner, who alone can repair it.
+// Why an attempt failed, in words for the receiver's owner, who alone can repair it.
 const (
 	Unanswered = "no answer within %s"
 	Redirects  = "the receiver redirects to %s, and redirects are not followed: set the address that it redirects to"
@@ -43,9 +43,9 @@ const (
 	clientTLS = "the receiver asks for a client certificate, and the service has none"
 )
 
-// PublicError returns why an attempt came to nothing, in words that are safe for the receiver's owner: the network
-// layers' errors name addresses of the operator's network, its resolver's for one. Stored is what they said, which the
-// operator sees; it is replaced where a supplier reads it, so that a text that is not in the table shows nothing.
+// PublicError returns why an attempt failed, in words that are safe for the receiver's owner. The network layers'
+// errors name addresses of the operator's network, for example its resolver's. The database keeps them for the
+// operator. They are replaced when a supplier reads them, so that a text that is not in the table shows nothing.
 func PublicError(text string) string {
 	for _, known := range []struct{ part, public string }{
 		{"interrupted:", ""}, {"no answer within", ""}, {"status ", ""}, {ErrNoReceiver.Error(), ""},
@@ -83,8 +83,8 @@ func PublicError(text string) string {
 const page = "a web page answers in place of the receiver, such as a firewall's or one to sign in: " +
 	"let signed calls through"
 
-// Cause returns what is probably wrong with a receiver that answers so; empty: the answer says it. Who sends a page to
-// a program is not the receiver, and says nothing of the signature.
+// Cause returns what is probably wrong with a receiver that answers so; empty: the answer says it. A web page does not
+// come from the receiver, so it says nothing about the signature.
 func (a Answer) Cause() string {
 	switch {
 	case a.Status/100 == 3 && a.Location != "":

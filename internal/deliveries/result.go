@@ -78,8 +78,8 @@ func (r Result) Reason() string {
 	}
 }
 
-// ByRequest orders results as transactions lock the requests that they belong to, so that two workers that write
-// results of the same requests wait for each other instead of deadlocking: see lockByID.
+// ByRequest puts results into the order in which transactions lock their requests (see lockByID). Two workers that
+// write results of the same requests then wait for each other instead of deadlocking.
 func (r Result) ByRequest(other Result) int {
 	return cmp.Or(cmp.Compare(r.Round.SupplierID, other.Round.SupplierID),
 		cmp.Compare(r.Round.RequestID, other.Round.RequestID))

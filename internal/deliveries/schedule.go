@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// jitter is how far a wait may lie from its step, so that deliveries that failed together do not come back together.
+// jitter is how far a wait may differ from its step. It keeps deliveries that failed together from coming back
+// together.
 const jitter = 0.2
 
 // Answer is what became of one attempt: a status, or err.

@@ -20,7 +20,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Sent is a delivery as the supplier sees it whose receiver it goes to.
+// Sent is a delivery as the owner of its receiver sees it.
 type Sent struct {
 	ID           string       `json:"id"` // the webhook-id
 	RequestID    int64        `json:"request_id"`
@@ -30,7 +30,7 @@ type Sent struct {
 	NextAttempt  *time.Time   `json:"next_attempt_at"` // nil unless pending
 	CreatedAt    time.Time    `json:"created_at"`
 	UpdatedAt    time.Time    `json:"updated_at"`
-	LastAttempt  *SentAttempt `json:"last_attempt"` // the last one begun; nil: none yet
+	LastAttempt  *SentAttempt `json:"last_attempt"` // the one that began last; nil before the first
 }
 
 // SentAttempt is one call of a delivery.
@@ -42,33 +42,34 @@ type SentAttempt struct {
 	Error      *string   `json:"error"` // why it failed, without any address of the operator's network
 }
 
-// SentDetail is a delivery with what is sent and every attempt, the oldest first.
+// SentDetail is a delivery with its event and all its attempts, the oldest first.
 type SentDetail struct {
 	Sent
 	Event    json.RawMessage   `json:"event"`
 	Attempts []AnsweredAttempt `json:"attempts"`
 }
 
-// AnsweredAttempt is an attempt with where it went and the first 1 KiB of its answer.
+// AnsweredAttempt is an attempt with the address called and the first 1 KiB of the answer.
 type AnsweredAttempt struct {
 	SentAttempt
-	URL      *string `json:"url"` // without the values of a query; nil: it has not ended, or was interrupted
+	URL      *string `json:"url"` // without query values; nil while it runs, and if it was interrupted
 	Response string  `json:"response"`
 }
 
-// SentFilter chooses deliveries to a supplier's receiver; a zero field chooses all. Since is inclusive, Until is not.
+// SentFilter chooses deliveries to a supplier's receiver. A zero field excludes nothing. Since is inclusive, Until is
+// exclusive.
 type SentFilter struct {
 	Status       Status
 	RequestID    *int64
 	Since, Until time.Time
 }
 
-// to returns the filter of those to the supplier's receiver.
+// to returns the filter for deliveries to the supplier's receiver.
 func (f SentFilter) to(supplierID string) Filter {
 	return Filter{Receiver: supplierID, Status: f.Status, Since: f.Since, Until: f.Until}
 }
 
-// list names the supplier's list of what the filter chooses.
+// list names the supplier's filtered list, for its cursors.
 func (f SentFilter) list(cursors cursor.Sealer, supplierID string) cursor.List {
 	request := ""
 	if f.RequestID != nil {
@@ -77,19 +78,19 @@ func (f SentFilter) list(cursors cursor.Sealer, supplierID string) cursor.List {
 	return cursors.List("deliveries", supplierID, string(f.Status), request, f.Since.String(), f.Until.String())
 }
 
-// History counts a supplier's deliveries by when they were made, the oldest first: the last 24 hours by hours, and the
-// last 7 days by quarters of a day, which are the same in every time zone.
+// History counts a supplier's deliveries by the time they were made, the oldest first. Hours covers the last 24 hours.
+// Quarters covers the last 7 days in quarters of a UTC day, which are the same in every time zone.
 type History struct{ Hours, Quarters []Bucket }
 
-// Bucket counts the deliveries that were made from Start on and what has become of them.
+// Bucket counts the deliveries made in the hour or quarter that begins at Start, by their present status.
 type Bucket struct {
 	Start                    time.Time
 	Delivered, Pending, Lost int64
 }
 
-// Requests are those that deliveries bring the estimates of.
+// Requests finds the requests that deliveries are about.
 type Requests interface {
-	// Round returns the round that a supplier's request is in; errs.NotFound: there is none.
+	// Round returns the current round of a supplier's request. Errors: errs.NotFound.
 	Round(ctx context.Context, supplierID string, requestID int64) (round.Round, error)
 }
 
@@ -102,8 +103,8 @@ type SelfServiceDeps struct {
 	Cursors    cursor.Sealer
 }
 
-// SelfService is what suppliers see of the deliveries to their own receivers, and what they may do about them. Nothing
-// of it reaches a delivery to the own endpoint or of another supplier. It is safe for concurrent use.
+// SelfService lets suppliers see the deliveries to their own receivers and send them again. It never touches deliveries
+// to the own endpoint or to another supplier. It is safe for concurrent use.
 type SelfService struct {
 	deps      SelfServiceDeps
 	store     *store
@@ -121,11 +122,11 @@ func NewSelfService(deps SelfServiceDeps) *SelfService {
 		histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}
 }
 
-// mostWaiting bounds what Waiting counts.
+// mostWaiting is where Waiting stops counting.
 const mostWaiting = 100_000
 
-// List returns one page of the deliveries that the filter chooses, newest first, and the cursor of the next page;
-// empty: that was all. Errors: errs.Invalid when the cursor belongs to another list.
+// List returns one page of the deliveries that the filter chooses, newest first. It also returns the cursor of the next
+// page, which is empty after the last one. Errors: errs.Invalid when the cursor belongs to another list.
 func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFilter, query httpapi.ListQuery) (
 	items []Sent, next string, err error) {
 	behind, wrong := s.open(supplierID, filter, query)
@@ -154,7 +155,7 @@ func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFi
 	return items, next, nil
 }
 
-// open reads the key that the page is behind.
+// open reads the cursor: the key of the last delivery before the page.
 func (s *SelfService) open(supplierID string, filter SentFilter, query httpapi.ListQuery) (behind Key,
 	wrong []errs.Violation) {
 	list := filter.list(s.deps.Cursors, supplierID)
@@ -162,7 +163,7 @@ func (s *SelfService) open(supplierID string, filter SentFilter, query httpapi.L
 	return behind, wrong
 }
 
-// Waiting counts what is pending for the supplier's receiver, up to mostWaiting.
+// Waiting counts the pending deliveries to the supplier's receiver, up to mostWaiting.
 func (s *SelfService) Waiting(ctx context.Context, supplierID string) (int64, error) {
 	return s.store.count(ctx, Filter{Receiver: supplierID, Status: Pending}, mostWaiting)
 }
@@ -179,10 +180,12 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 	return s.store.sentDetail(ctx, *row)
 }
 
-// Redeliver sends a delivery again, now: one that is not pending begins a new series of attempts, of a pending one the
-// next attempt is made. A delivery that a worker sends right now is left to it. Errors: errs.NotFound, errs.Exhausted.
-// It is h without a request: a receiver's deliveries concern none. Between the look and the lock retention may delete
-// the row; then nothing happens.
+// Redeliver sends a delivery again, now. If it is pending, its next attempt is due at once; otherwise a new series of
+// attempts begins. If a worker is sending it right now, Redeliver leaves it alone. Errors: errs.NotFound,
+// errs.Exhausted.
+//
+// It is arrow h, but it changes no request: only deliveries to the own endpoint change one. If retention deletes the
+// row between the look and the lock, nothing happens.
 func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
@@ -207,7 +210,7 @@ func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) erro
 	})
 }
 
-// restAgain is how often at most a supplier has a delivery sent again that was delivered.
+// restAgain is the shortest time between two redeliveries of a delivery that had arrived.
 const restAgain = time.Minute
 
 // rest returns how long it is until the delivery may be sent again.
@@ -223,14 +226,14 @@ func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Con
 	return errs.Doing(what, s.deps.DB.InTx(ctx, what, fn))
 }
 
-// undelivered is the status, of a recovery alone, of all that is not delivered.
+// undelivered means every status but delivered. Only a recovery accepts it.
 const undelivered Status = "undelivered"
 
-// Recoverable returns the statuses of a recovery.
+// Recoverable returns the statuses that a recovery accepts.
 func Recoverable() []Status { return []Status{undelivered, Pending, Dead, Failed, Delivered} }
 
-// Recovered returns the statuses of the deliveries that a recovery of s sends again, in its order: a dead one is
-// pending afterwards.
+// Recovered returns the delivery statuses that a recovery of s sends again, in that order. Pending comes before dead,
+// because a dead delivery becomes pending when it is sent again.
 func (s Status) Recovered() []Status {
 	if s == undelivered {
 		return []Status{Pending, Dead, Failed}
@@ -238,10 +241,10 @@ func (s Status) Recovered() []Status {
 	return []Status{s}
 }
 
-// Recover is Redeliver for all deliveries of a status that were made in a range of time. A delivery that comes to the
-// status while it runs is left as it is, and so is one that is pending for a paused receiver, or was delivered and sent
-// again within the last minute. Each page is a transaction: one that fails leaves those before it redelivered, and
-// calling it again redelivers the rest. Errors: errs.Exhausted while another recovery of the supplier runs.
+// Recover is Redeliver for all deliveries of a status that were made in a range of time. It leaves out deliveries that
+// reach the status while it runs, that are pending for a paused receiver, or that were delivered and sent again within
+// the last minute. Each page is a transaction. If one fails, the pages before it stay redelivered, and another call
+// redelivers the rest. Errors: errs.Exhausted while another recovery of the supplier runs.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	chosen := filter.to(supplierID)
 	chosen.unchanged, chosen.rested = s.deps.Now(), true
@@ -268,13 +271,13 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 	return total, err
 }
 
-// History returns the supplier's counts, at most historyAge old: a page that is opened by many people of one supplier
-// counts once.
+// History returns the supplier's counts, at most historyAge old. So they are counted once when many people of one
+// supplier open the page.
 func (s *SelfService) History(ctx context.Context, supplierID string) (History, error) {
 	if h, known := s.histories.Get(supplierID); known {
 		return h, nil
 	}
-	const quarter, quarters = 6, 28 // hours of one, how many
+	const quarter, quarters = 6, 28 // hours in a quarter, quarters in 7 days
 	now := s.deps.Now().UTC()
 	from := now.Truncate(quarter * time.Hour).Add(-(quarters - 1) * quarter * time.Hour)
 	hours, err := s.store.history(ctx, supplierID, from, time.Hour, quarter*quarters)

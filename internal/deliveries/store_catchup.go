@@ -13,14 +13,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
-// Catching up. After a resume, and after the first success of a failing receiver, all that waits for it is due,
-// whatever its schedule says. No delivery is changed for that, so it costs the same however many there are: the
-// receiver's row says up to which uid, and the claim steps through these in the order of acceptance and notes in the
-// same row how far it came. A delivery that fails again is behind that place and waits by its schedule. One that
-// another transaction has locked is passed over: a redelivery makes it due itself.
+// Catching up. When a receiver is resumed, or succeeds again after failures, everything that waits for it is due,
+// whatever its schedule says. This changes no delivery, so it costs the same however many wait. Instead the receiver's
+// row says up to which uid to catch up. Each claim takes the next deliveries in the order of acceptance and notes in
+// that row how far it came. A delivery that fails again is behind that place and waits by its schedule. A claim passes
+// over a delivery that another transaction has locked: a redelivery makes it due itself.
 
-// CatchUp makes all that waits for the suppliers' receivers due. It joins the transaction of ctx, if there is one. A
-// repetition begins at the front again, with those that failed meanwhile.
+// CatchUp makes everything due that waits for the suppliers' receivers. It joins the transaction of ctx, if there is
+// one. When it is called again, it begins at the front and includes what failed meanwhile.
 func (s *DueStore) CatchUp(ctx context.Context, suppliers []string, now time.Time) error {
 	return s.EachSupplier(suppliers, func(suppliers []string) error {
 		_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET catch_up_uid = 0, catch_up_round = 0,
@@ -30,11 +30,12 @@ func (s *DueStore) CatchUp(ctx context.Context, suppliers []string, now time.Tim
 				due_at = CASE WHEN due_at <= $2 THEN due_at ELSE $2 END
 			WHERE `+s.DB.AnyOf("supplier_id", 1)+s.DB.Of(suppliers, `supplier_id`, `$1`),
 			s.DB.Values(suppliers), now.UnixMicro())
-		return errs.Doing("store that what waits for receivers is due", err)
+		return errs.Doing("make the deliveries that wait for receivers due", err)
 	})
 }
 
-// ClaimCatchingUp is Claim for receivers that catch up. Where it finds less than is wanted the receiver has caught up.
+// ClaimCatchingUp is Claim for receivers that catch up. If it finds fewer deliveries than wanted, the receiver has
+// caught up.
 func (s *AttemptStore) ClaimCatchingUp(ctx context.Context, wants map[string]int, now time.Time, worker,
 	attempts int64) (claimed []Claimed, err error) {
 	err = s.EachSupplier(slices.Sorted(maps.Keys(wants)), func(suppliers []string) error {
@@ -79,7 +80,7 @@ func (s *AttemptStore) caughtUp(ctx context.Context, wants map[string]int, claim
 	return nil
 }
 
-// acceptedFirst selects, for claimOf, what waits for receivers that catch up.
+// acceptedFirst selects the next deliveries for claimOf, in the order of acceptance, for receivers that catch up.
 func (s *AttemptStore) acceptedFirst(suppliers []string) string {
 	return `
 		JOIN webhook_receivers r ON r.supplier_id = wanted.destination` + s.DB.Of(suppliers, `r.supplier_id`, `$6`) + `
@@ -91,7 +92,7 @@ func (s *AttemptStore) acceptedFirst(suppliers []string) string {
 				ORDER BY uid, round LIMIT wanted.n FOR UPDATE SKIP LOCKED) d`
 }
 
-// catchUpSQLite reads the place first: SQLite finds it in the index when it is a parameter.
+// catchUpSQLite reads the place first: as a parameter, SQLite finds it in the index.
 func (s *AttemptStore) catchUpSQLite(ctx context.Context, suppliers []string, counts []int64, now time.Time, worker,
 	attempts int64) (claimed []Claimed, err error) {
 	for i, id := range suppliers {

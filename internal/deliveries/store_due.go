@@ -13,13 +13,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// When something is due. An owner that looks reads one index entry for each receiver with something due, not the
-// deliveries: webhook_receivers.due_at is no later than when the earliest waiting delivery to the receiver is due. Who
-// makes a delivery wait (a, d, e, f, h) lowers it in the same transaction, as its last statement: MarkDue. The owner
-// alone raises it: after a claim (RefreshDue), and to nothing for a receiver that cannot be called (SetAside), until it
-// can be (DueAgain). Too early a time costs one claim that finds nothing. Too late a one would leave a delivery behind,
-// so the statements that raise it exclude those that lower it. The own endpoint has no such row: any worker claims for
-// it, and its earliest delivery is looked up itself.
+// When something is due. webhook_receivers.due_at is never later than the moment when the earliest waiting delivery to
+// the receiver is due. So an owner reads one index entry for each receiver with something due, and no delivery.
+//
+// Every transaction that makes a delivery wait (a, d, e, f, h) lowers due_at, as its last statement: MarkDue. Only the
+// owner raises it. It does so after a claim (RefreshDue), and removes it for a receiver that cannot be called
+// (SetAside), until that can be (DueAgain). A time that is too early costs one claim that finds nothing. A time that is
+// too late would leave a delivery behind, so statements that raise it exclude those that lower it. The own endpoint has
+// no such row: any worker claims for it, and its earliest delivery is looked up directly.
 
 // mostDue bounds one look for what is due.
 const mostDue = 50_000
@@ -153,8 +154,8 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 }
 
 // MarkDue makes receivers due at the given times, or earlier. It comes last in its transaction, after the deliveries.
-// The row of a receiver that is due early enough is only kept from being due later, so that transactions that make
-// deliveries of one supplier wait do not wait for each other. It takes the own endpoint out of the given times.
+// If a receiver is due early enough, its row is only kept from becoming due later. So transactions that make deliveries
+// of one supplier wait do not wait for each other. It takes the own endpoint out of the given times.
 func (s *DueStore) MarkDue(ctx context.Context, at map[string]time.Time, now time.Time) error {
 	delete(at, OwnEndpoint)
 	if len(at) == 0 {

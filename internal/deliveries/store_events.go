@@ -69,9 +69,9 @@ func uidsOf(rounds []round.Round) []int64 {
 	return lists.Of(rounds, func(r round.Round) int64 { return r.UID })
 }
 
-// RoundOf returns the numbers of the round whose delivery has the webhook-id, and whether it goes to the own endpoint;
-// a number of 0 when there is none. The own endpoint asks it about a call without a worker's proof, to learn whether
-// the call brings one of the service's own events, and of which round.
+// RoundOf returns the numbers of the round whose delivery has the webhook-id, and whether it goes to the own endpoint.
+// Without such a delivery the numbers are 0. The own endpoint asks when a call has no worker's proof: does it bring one
+// of the service's own events, and for which round?
 func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int64, own bool, err error) {
 	if !round.IsWebhookID(webhookID) {
 		return 0, 0, false, nil

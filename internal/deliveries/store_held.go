@@ -20,7 +20,7 @@ type HeldAttempt struct {
 	Number, At int64
 }
 
-// Begun returns the attempts that the worker has begun and that have not ended. The worker compares it with its memory.
+// Begun returns the attempts that the worker began and that have not ended. The worker compares them with its memory.
 func (s *AttemptStore) Begun(ctx context.Context, worker int64) ([]HeldAttempt, error) {
 	list, err := database.Query(ctx, s.DB.SQL(ctx),
 		`SELECT id, attempts, coalesce(last_started_at, 0) FROM webhook_deliveries WHERE worker = $1`, []any{worker},
@@ -28,12 +28,12 @@ func (s *AttemptStore) Begun(ctx context.Context, worker int64) ([]HeldAttempt, 
 	return list, errs.Doing("read attempts in flight", err)
 }
 
-// Interrupt makes the deliveries of those of the worker's attempts due now that are as they were read, and returns how
-// many. The attempts stay on record.
+// Interrupt ends those of the worker's attempts that are as they were read, and returns their number. Their deliveries
+// are due now, and the attempts stay on record.
 //
-// It is f by the holder itself. The number and the beginning are in the condition: an attempt whose result was written
-// since it was read, or whose delivery was begun once more, is left alone. A crash before the COMMIT changes nothing;
-// the worker's lease runs out and another one does the same.
+// It is f by the holder itself. The condition includes the number and the beginning: it leaves alone an attempt whose
+// result was written since, or whose delivery was begun once more. A crash before the COMMIT changes nothing; the
+// worker's lease runs out and another one does the same.
 func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []HeldAttempt,
 	now time.Time) (n int, err error) {
 	err = s.DB.InTx(ctx, "reconcile attempts", func(ctx context.Context) error {

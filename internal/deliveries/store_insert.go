@@ -13,8 +13,8 @@ type DraftDelivery struct {
 	IsBegun bool
 }
 
-// first returns what a row says of the attempt that is begun with it: how many it has had, under whose lease, and since
-// when, by which PutBack (d) finds it. For a delivery that waits these are zero.
+// first returns what a row says of the attempt that begins with it: the number of attempts, the lease, and the
+// beginning, which PutBack (d) looks for. A delivery that waits has none of these.
 func (d DraftDelivery) first(now time.Time) (attempts int64, worker, startedAt *int64) {
 	if !d.IsBegun {
 		return 0, nil, nil

@@ -12,11 +12,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// How a page is read. Three ways find its rows: by the ids of given requests; through the events, where all statuses or
-// the many that are delivered are listed for all receivers; through indexes, where those of one receiver or the few
-// that are open are. The indexes have what waits or has ended; the deliveries that a worker holds are in an index of
-// their own, with few others. So each list is merged from arms, each of which is one walk through an index. After that
-// every row is judged once more by the filter and by the key, since it may have changed between two statements.
+// How a page is read. There are three ways to its rows. Given requests are found by their ids. Lists of all statuses,
+// or of the many delivered ones, for all receivers go through the events. Lists for one receiver, or of the few open
+// deliveries, go through indexes. Deliveries that wait or have ended are in these indexes; the few that workers hold
+// have an index of their own. So each list is merged from arms, and each arm walks through one index. Then the filter
+// and the key judge every row once more, since it may have changed between two statements.
 
 // direction is the order of a list.
 type direction struct {
@@ -81,8 +81,8 @@ func (s *store) page(ctx context.Context, f Filter, behind Key, limit int) (rows
 	return rows, next, nil
 }
 
-// arms returns the conditions by which the deliveries of the filter's receiver and status are found, each by an index.
-// A delivery that a worker attempts is in the index of these alone, with few others.
+// arms returns the conditions that find deliveries by the filter's receiver and status, one for each index. A delivery
+// that a worker attempts is in an index of its own, with few others.
 func (f Filter) arms(s *store, receiver string) (arms []string) {
 	of, waiting := ``, `status <> 'delivered' AND worker IS NULL AND uid > 0`
 	if f.Receiver != "" {

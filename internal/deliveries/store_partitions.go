@@ -88,8 +88,8 @@ func (d *Keeper) Keep(ctx context.Context, p round.Partition, why string) error 
 	return errs.Doing("note why partition "+p.Name+" is kept", err)
 }
 
-// Drop drops the events, deliveries and attempts of a partition's requests, to which no request may belong any more. It
-// returns why it did not; empty: they are gone, and DeleteDropped gives their room on the disk back.
+// Drop drops the events, deliveries and attempts of a partition that no request belongs to any longer. It returns why
+// it did not, or nothing once they are gone; then DeleteDropped frees their disk space.
 func (d *Keeper) Drop(ctx context.Context, p round.Partition) (why string, err error) {
 	for range dropTries {
 		if why, err = d.drop(database.ForMaintenance(ctx), p); err != nil || why == "" {

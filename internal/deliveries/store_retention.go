@@ -10,9 +10,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// pendingSince returns the expression of when a pending delivery d became so: when it was made, or when its series of
-// attempts was begun by a redelivery, of which the first attempt is the trace. One that was ended before any attempt
-// and then redelivered is one of series 0 too.
+// pendingSince returns the expression of when a pending delivery d became so: when it was made, or when a redelivery
+// began its series of attempts. The series' first attempt shows when that was. A delivery that was ended before any
+// attempt and then redelivered has series 0 too.
 func (s *store) pendingSince() string {
 	return `CASE WHEN series = 0 THEN updated_at WHEN series = attempts THEN created_at
 		WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
@@ -20,9 +20,9 @@ func (s *store) pendingSince() string {
 		END`
 }
 
-// waitedFor returns the suppliers for whose receivers something waits, by one step through the index each: it costs the
-// suppliers, however much waits. The deliveries that a worker holds at the moment do not count, and have their turn in
-// the next run.
+// waitedFor returns the suppliers for whose receivers something waits. It takes one step through the index for each
+// supplier, so its cost does not depend on how much waits. It leaves deliveries that a worker holds right now to the
+// next run.
 func (s *store) waitedFor(ctx context.Context) ([]string, error) {
 	query := `WITH RECURSIVE waited(id) AS (
 			SELECT (SELECT destination FROM webhook_deliveries WHERE status = 'pending' AND worker IS NULL
@@ -48,8 +48,8 @@ func (s *store) waitedSince(ctx context.Context, ids []string, before time.Time)
 	return database.Set(old), errs.Doing("look how long deliveries have waited", err)
 }
 
-// end makes locked deliveries dead (g). No series is touched: a redelivery begins a new one. The last
-// attempt keeps its status and error, by which an operator sees what was wrong with the receiver.
+// end makes locked deliveries dead (g). It touches no series: a redelivery begins a new one. The last attempt keeps its
+// status and error, so that an operator sees what was wrong with the receiver.
 func (s *store) end(ctx context.Context, ids []string, reason string, now time.Time) error {
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries SET status = 'dead', updated_at = $1,
 		ended_because = $2 WHERE `+s.DB.AnyOf("id", 3), now.UnixMicro(), reason, s.DB.Values(ids))

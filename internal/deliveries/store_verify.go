@@ -10,8 +10,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// The reading half of Verify. It changes and locks nothing and runs while the service works, so every fault is found in
-// one statement, or looked for once more: a row that is changing must not look like one that is lost.
+// The reading half of Verify. It changes and locks nothing and runs while the service works. So one statement finds a
+// fault whole, or it looks once more: a row that is changing must not look like a lost one.
 
 // verifiedRow is a delivery and what Verify asks of it.
 type verifiedRow struct {

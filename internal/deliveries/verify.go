@@ -14,7 +14,7 @@ const verifyBatch = 5000
 // mostFaults is how many faults of one kind are named.
 const mostFaults = 1000
 
-// The faults that Verify finds, in the order in which they are reported. All but the last are verifiedRow.faults.
+// The faults that Verify finds, in the order of its report. verifiedRow.faults has all but the last.
 var faultTexts = [...]string{
 	"delivery %s has no event",
 	"delivery %s is delivered and its last attempt was not answered 2xx",
@@ -39,9 +39,9 @@ type verification struct {
 	faults [len(faultTexts)][]string
 }
 
-// Verify goes through all deliveries and events, in batches by their keys: each delivery has its event and each event
-// its delivery to the own endpoint, delivered ones were answered 2xx, no attempt is missing, and none is stuck. Of each
-// kind mostFaults are named.
+// Verify goes through all deliveries and events, in batches by their keys. Each delivery must have its event, and each
+// event its delivery to the own endpoint. Delivered ones were answered 2xx, no attempt is missing, and none is stuck.
+// It names up to mostFaults of each kind.
 func (d *Keeper) Verify(ctx context.Context) (Ledger, error) {
 	v := &verification{store: d.store, stuck: d.stuckBefore(),
 		counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}}

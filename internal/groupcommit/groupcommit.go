@@ -1,5 +1,5 @@
-// Package groupcommit lets concurrent callers share one transaction. Batching is natural: while one
-// batch commits, the next one collects; callers that are in no hurry may linger. It knows no feature and no database.
+// Package groupcommit lets concurrent callers share one transaction. While one batch commits, the next one collects;
+// callers in no hurry may linger. The package knows no feature and no database.
 package groupcommit
 
 import (
@@ -13,32 +13,32 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// A commit waits for a disk, which takes milliseconds; a batch waits once for all of its callers. While one batch is
-// flushed the next one collects, so batches grow by themselves as load does, and a caller that comes alone waits for
-// none. The batch belongs to no caller: one that hangs up leaves its item in it.
+// A commit waits for a disk, which takes milliseconds; a batch waits once for all its callers. While one batch is
+// flushed the next one collects, so batches grow with the load. A caller that comes alone waits for no other. When a
+// caller hangs up, its item stays in the batch.
 //
-// One item must not hold up the others, neither by being refused nor by waiting for a row that a lost process has
-// locked. Such items are flushed alone while the batches go on: each a few times, as the lock ends with its holder.
+// One item must not hold up the others, even if it is refused or a lost process has locked its row. Such an item is
+// flushed alone while the batches go on. If its row is locked it is tried a few times, because the lock ends with its
+// holder.
 
-// ErrClosed is what Do answers after Close.
+// ErrClosed is the error of Do and Enqueue after Close.
 var ErrClosed = errors.New("group commit is closed")
 
 const (
-	singles = 4                      // items that are flushed alone at once
-	tries   = 3                      // more, of one whose row is held: each waits as long as the database lets it
-	tryNext = 100 * time.Millisecond // after one of them
+	singles = 4                      // items that may be flushed alone at the same time
+	tries   = 3                      // of one item while its row is locked; each waits as long as the database lets it
+	tryNext = 100 * time.Millisecond // pause before another try
 )
 
-// Flush handles one batch and returns one result per item, in order. An error fails the whole batch, unless it is
-// Undecided.
+// Flush handles one batch and returns one result per item, in order. Any error but Undecided fails the whole batch.
 type Flush[I, O any] func(ctx context.Context, items []I) ([]O, error)
 
-// Undecided is the error of a Flush that has results for all items but those at these places, whose rows another
-// transaction holds.
+// Undecided lists the places of items whose rows another transaction holds. A Flush that returns it has results for all
+// others.
 type Undecided []int
 
-// Error returns how many there are.
-func (u Undecided) Error() string { return fmt.Sprintf("%d items of the batch were not free", len(u)) }
+// Error returns a text with their number.
+func (u Undecided) Error() string { return fmt.Sprintf("the rows of %d items are locked", len(u)) }
 
 // Batcher shares the calls of a Flush among concurrent callers of Do.
 type Batcher[I, O any] struct {
@@ -46,16 +46,16 @@ type Batcher[I, O any] struct {
 	max       int
 	linger    time.Duration
 	calls     chan call[I, O]
-	open      chan struct{} // holds a note while a flusher collects: two open batches would share what one can hold
+	open      chan struct{} // full while a flusher collects: two open batches would split what fits into one
 	stop      chan struct{}
 	stopOnce  sync.Once
 	producers sync.RWMutex
 	flushers  sync.WaitGroup
-	singles   chan struct{} // holds a note for each item that is flushed alone
+	singles   chan struct{} // has an element for each item that is being flushed alone
 	alone     sync.WaitGroup
 }
 
-// call is an item that waits for its batch, and where its result goes.
+// call is an item that waits for its batch. done gets its result.
 type call[I, O any] struct {
 	ctx  context.Context
 	item I
@@ -68,9 +68,9 @@ type result[O any] struct {
 	err   error
 }
 
-// New starts the given number of flushers, each taking at most max items a batch and waiting for more of them until
-// the first is as old as linger; 0 does not wait. When a batch of several fails and the database is available, each
-// of its items is flushed again by itself, while the next batches go on, so that one bad item fails alone.
+// New starts the given number of flushers. Each takes at most max items into a batch. A batch that is not full waits
+// for more until linger is over; 0 does not wait. If a batch of several fails while the database is available, each of
+// its items is flushed again alone, so that one bad item fails alone. The next batches go on meanwhile.
 func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *Batcher[I, O] {
 	b := &Batcher[I, O]{flush: flush, max: max, linger: linger, calls: make(chan call[I, O], max),
 		open: make(chan struct{}, 1), stop: make(chan struct{}), singles: make(chan struct{}, singles)}
@@ -80,7 +80,7 @@ func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *
 	return b
 }
 
-// Do hands item to the open batch and waits for its result. When ctx ends first the item may still be flushed.
+// Do hands item to the open batch and waits for its result. If ctx ends first, the item may still be flushed.
 func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
 	var zero O
 	done := make(chan result[O], 1)
@@ -96,8 +96,8 @@ func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
 	}
 }
 
-// Enqueue adds item to the open batch and does not wait for its result: done, which must not block, is called with it
-// exactly once. After an error it is not called.
+// Enqueue adds item to the open batch and does not wait for its result. It calls done with the result exactly once, or
+// never if Enqueue returns an error. done must not block.
 func (b *Batcher[I, O]) Enqueue(ctx context.Context, item I, done func(O, error)) error {
 	b.producers.RLock()
 	defer b.producers.RUnlock()
@@ -114,7 +114,7 @@ func (b *Batcher[I, O]) Enqueue(ctx context.Context, item I, done func(O, error)
 	}
 }
 
-// Close refuses new items, flushes those already handed over and waits for that.
+// Close refuses new items and returns when all items handed over before are flushed.
 func (b *Batcher[I, O]) Close() {
 	b.stopOnce.Do(func() {
 		close(b.stop)
@@ -167,7 +167,7 @@ func (b *Batcher[I, O]) collect() []call[I, O] {
 	return batch
 }
 
-// deliver flushes a batch and hands its results out.
+// deliver flushes a batch and hands out its results.
 func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 	items := make([]I, len(batch))
 	for i, c := range batch {
@@ -191,7 +191,7 @@ func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 	}
 }
 
-// deliverAlone flushes one item, and again while another transaction is in its way.
+// deliverAlone flushes one item, and tries again while another transaction is in the way.
 func (b *Batcher[I, O]) deliverAlone(c call[I, O]) {
 	var result O
 	var err error

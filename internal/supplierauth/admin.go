@@ -273,8 +273,8 @@ func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, er
 	return found, errs.Doing("read suppliers", err)
 }
 
-// SearchSuppliers returns the suppliers whose id is the text or whose name has it, in whichever case, at most limit of
-// them.
+// SearchSuppliers returns at most limit suppliers whose id is the text, or whose name contains it in upper or lower
+// case.
 func (s *Service) SearchSuppliers(ctx context.Context, text string, limit int) ([]Supplier, error) {
 	text = strings.ToLower(text)
 	all, err := s.store.idNames(ctx)

@@ -13,11 +13,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
-// Who calls: the access token is verified, and the supplier's rate is counted, before the body is read. Without a
-// valid token a body may have 16 KiB. The answers to bad tokens have no body: 401 for who, 403 for what.
+// Bearer tokens. The token is verified, and the call counted against the supplier's rate, before the body is read.
+// Without a valid token a body may have 16 KiB. Refusals have no body: 401 for a bad token, 403 for a missing scope.
 
-// Bearer lets a request pass that carries a valid access token with the scope; "" asks for any valid token.
-// The caller is then in the request's context: caller.From. A refusal has an empty body.
+// Bearer lets a request pass if its access token is valid and has the scope; "" asks for no scope. It puts the caller
+// into the request's context: see caller.From. A refusal has an empty body.
 func (s Handlers) Bearer(scope string) gin.HandlerFunc {
 	return httpapi.HandleWith(func(c *gin.Context) error {
 		_, err := s.Identify(c, scope)
@@ -25,10 +25,10 @@ func (s Handlers) Bearer(scope string) gin.HandlerFunc {
 	}, RenderBearerError)
 }
 
-// Identify returns who the request's access token speaks for. Only here is such a caller checked and limited. From here
-// on the caller is in the request's context and on its log line. Errors: errs.Unauthenticated, errs.Exhausted,
-// errs.Forbidden without the scope, errs.Invalid for a query string that does not parse; RenderBearerError answers
-// them.
+// Identify returns the caller that the request's access token names. Only Identify checks such callers and limits their
+// rate. It puts the caller into the request's context and onto its log line. Errors: errs.Unauthenticated,
+// errs.Exhausted, errs.Forbidden without the scope, errs.Invalid for a query string that does not parse.
+// RenderBearerError answers them.
 func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, error) {
 	p, err := s.authenticate(c.Request.Header)
 	if err != nil {
@@ -48,13 +48,13 @@ func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, erro
 	return p, err
 }
 
-// authenticate returns who the request's access token speaks for. Errors: errs.Unauthenticated.
+// authenticate returns the caller that the access token in the header names. Errors: errs.Unauthenticated.
 func (s Handlers) authenticate(header http.Header) (caller.Principal, error) {
 	values := header.Values("Authorization")
 	if !presentsToken(header) {
 		return caller.Principal{}, errs.New(errs.Unauthenticated, "An access token is required.")
 	}
-	if len(values) > 1 { // a proxy and we might take different ones
+	if len(values) > 1 { // a proxy might read another one than we do
 		return caller.Principal{}, errs.New(errs.Unauthenticated, "The header Authorization must be sent once.")
 	}
 	_, token, _ := strings.Cut(values[0], " ")
@@ -71,14 +71,14 @@ func presentsToken(header http.Header) bool {
 	return len(values) > 1 || len(values) == 1 && hasToken(values[0])
 }
 
-// hasToken reports whether the value names the scheme Bearer, in any letter case, and something follows.
+// hasToken reports whether the value is the scheme Bearer, in upper or lower case, followed by something.
 func hasToken(value string) bool {
 	scheme, token, _ := strings.Cut(value, " ")
 	return strings.EqualFold(scheme, "Bearer") && strings.Trim(token, " ") != ""
 }
 
-// RenderBearerError answers a refusal of the caller with an empty body and the challenge in WWW-Authenticate, which
-// names no error when no token was presented (RFC 6750, 3). Other errors are problem documents.
+// RenderBearerError refuses the caller with an empty body and a challenge in WWW-Authenticate. The challenge names no
+// error if the request had no token (RFC 6750, 3). Other errors are problem documents.
 func RenderBearerError(c *gin.Context, err error) {
 	challenge := "Bearer"
 	switch {

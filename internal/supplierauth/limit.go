@@ -11,8 +11,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// The rate limit of a supplier is counted in each process by itself: with n replicas a supplier has n times as much.
-// That is enough to protect them, and costs no query.
+// Each process counts a supplier's rate by itself: with n replicas a supplier has n times as much. This protects the
+// replicas well enough, and costs no query.
 
 // limitedSuppliers is how many suppliers' buckets are remembered; a forgotten one is full again.
 const limitedSuppliers = 65536

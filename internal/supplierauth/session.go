@@ -21,13 +21,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
-// A session is a family of refresh tokens (RFC 9700, 4.14.2): each refresh replaces the current token by the next
-// one, in one conditional UPDATE that names the token before. Of two callers with the same token, one wins. The other
-// one, like a thief or like a client that did not get its answer, presents a token that is not current any more; that
-// ends the whole session.
+// A session is a family of refresh tokens (RFC 9700, 4.14.2). Each refresh replaces the current token by the next one,
+// in one conditional UPDATE that names the token before. If two callers use the same token, one wins. The other one
+// presents a token that is no longer current, like a thief or a client that did not get its answer. This ends the whole
+// session.
 //
-// Concurrent exchanges and refreshes share transactions, as requests do. A client whose answer is lost after the
-// COMMIT has to begin a new session with its API key; nothing else is lost.
+// Concurrent exchanges and refreshes share transactions, as requests do. If a client's answer is lost after the COMMIT,
+// it begins a new session with its API key; nothing else is lost.
 
 // A session is the family of refresh tokens that descends from one exchange of an API key.
 //
@@ -284,7 +284,7 @@ type outcome struct {
 	err   error
 }
 
-// startCommits starts the batches in which sessions are opened and rotated.
+// startCommits starts the batches that open and rotate sessions.
 func (s *Service) startCommits() {
 	flushers := s.store.db.Flushers()
 	s.openings = groupcommit.New(flushers, sessionBatch, 0, s.flushOpenings)
@@ -337,8 +337,8 @@ func (s *Service) endOldest(ctx context.Context, opened []*grant) {
 	s.ended.WithLabelValues(endedByNumber).Add(float64(n))
 }
 
-// flushRotations replaces a batch of refresh tokens. Those that PostgreSQL left out are tried by themselves: they are
-// not the current ones of their sessions, or another transaction held these.
+// flushRotations replaces a batch of refresh tokens. PostgreSQL leaves out those that are not current, and those that
+// another transaction holds. Each of them is tried again by itself.
 func (s *Service) flushRotations(_ context.Context, items []rotation) ([]outcome, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()

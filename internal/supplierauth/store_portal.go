@@ -98,7 +98,7 @@ func (s store) execEach(ctx context.Context, value any, statements ...string) er
 	return nil
 }
 
-// touchSupplier holds the supplier until the transaction ends, with no more rights than the api has.
+// touchSupplier locks the supplier until the transaction ends. The api's rights are enough for it.
 func (s store) touchSupplier(ctx context.Context, id string, now time.Time) (found bool, err error) {
 	n, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET updated_at = $1 WHERE id = $2`, now.UnixMicro(), id)
 	return n > 0, err

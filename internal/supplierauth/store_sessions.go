@@ -48,8 +48,8 @@ type session struct{ ID, SupplierID string }
 // places returns where database.Query reads a session to.
 func (s *session) places() []any { return []any{&s.ID, &s.SupplierID} }
 
-// ending ends live sessions. Their rows are purged as those that expired at that moment: nothing asks for them any
-// more.
+// ending ends live sessions. Their rows are purged as if they had expired at that moment: nothing asks for them any
+// longer.
 const ending = `
 	UPDATE sessions SET ended_at = $1, ended_reason = $2, expires_at = $1, expiry_day = $3 WHERE ended_at IS NULL `
 
@@ -277,7 +277,7 @@ func (s store) one(ctx context.Context, sql string, values ...any) (*grant, erro
 	return &grants[0], nil
 }
 
-// grants runs a writing statement that returns grants, each with a key by which it is found.
+// grants runs a writing statement that returns grants, and returns each under its key.
 func (s store) grants(ctx context.Context, sql string, values ...any) (map[string]*grant, error) {
 	type row struct {
 		grant

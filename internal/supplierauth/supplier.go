@@ -36,7 +36,7 @@ const (
 	maxConcurrency = 10_000 // calls at once
 )
 
-// scopes returns all scopes, in the order in which they are stored and shown.
+// scopes returns all scopes, in the order of storage and display.
 func scopes() []string {
 	return []string{caller.ScopeMaterialRequests, caller.ScopeProducts, caller.ScopeWebhooks, caller.ScopeEstimatesWrite,
 		caller.ScopeOrdersRead}

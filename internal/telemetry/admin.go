@@ -20,7 +20,7 @@ import (
 // readyTimeout is how long /readyz waits for the checks: probes give up soon after.
 const readyTimeout = 2 * time.Second
 
-// Degraded marks an error that an operator should see and that is no reason to take the process out of service.
+// Degraded marks an error that an operator should see. The process stays in service.
 type Degraded struct{ Err error }
 
 // Error returns the text of what it marks.

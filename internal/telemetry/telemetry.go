@@ -1,5 +1,5 @@
-// Package telemetry is what the operator sees of a process: its log, its metrics, its version and the admin
-// listener that serves them. Features are handed the logger and the registry; only app imports this package.
+// Package telemetry holds what operators see of a process: its log, its metrics, its version and the admin listener
+// that serves them. Package app hands the logger and the registry to the features; only app imports this package.
 package telemetry
 
 import (
@@ -12,9 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// NewLogger writes to w every line of at least the level (debug, info, warn, error; info when it is none of these),
-// with the attributes of logctx. The format is text or json; when it is empty, text on a terminal, else json. JSON
-// lines carry the version, for logs that are collected from many processes.
+// NewLogger returns a logger that writes to w. It writes lines of the given level and above: debug, info, warn or
+// error; any other text means info. Each line has the attributes of logctx. The format is text or json; if it is empty,
+// a terminal gets text and anything else gets JSON. JSON lines name the version, because one system may collect the
+// logs of many processes.
 func NewLogger(w io.Writer, format, level string, terminal bool) *slog.Logger {
 	var least slog.Level
 	if least.UnmarshalText([]byte(level)) != nil {
@@ -28,7 +29,7 @@ func NewLogger(w io.Writer, format, level string, terminal bool) *slog.Logger {
 	return slog.New(newHandler(slog.NewJSONHandler(w, options))).With("version", Version())
 }
 
-// durationsInSeconds returns what programs that read the log expect; slog writes nanoseconds.
+// durationsInSeconds writes durations as seconds, which log readers expect; slog would write nanoseconds.
 func durationsInSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
@@ -52,8 +53,7 @@ func NewRegistry() *prometheus.Registry {
 // version is set by the linker: -ldflags "-X github.com/supplyhub/supplyhub/internal/telemetry.version=v1.2.3".
 var version string
 
-// Version returns the version of this binary, from the linker or else as the Go command stamps it: the tag or commit
-// that it was built from; "devel" when neither knows.
+// Version returns the version that the linker set, else the tag or commit that the Go command stamped, else "devel".
 func Version() string {
 	stamped := ""
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {

@@ -59,10 +59,10 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 // On reports whether anything is traced.
 func (t *Tracing) On() bool { return t != nil && t.Provider != nil }
 
-// Span begins a span and gives its end, which notes a failure. It carries the request's id, by which it is found next
-// to the logs. Outside of any span it continues the trace that logctx names. A trace begins with a call of the api: of
-// work whose call was not sampled there is no span, and the TraceParent of the context returned says so to what it
-// calls.
+// Span begins a span and returns the function that ends it and notes a failure. The span carries the request's id, to
+// be found from the logs. Outside of any span it continues the trace that logctx names. A trace begins with a call of
+// the api. If that call was not sampled, its work has no span, and the TraceParent of the returned context says so to
+// whatever the work calls.
 func (t *Tracing) Span(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
 	ctx, span := t.begin(ctx, name, attrs)
 	return ctx, func(err error) { end(span, err) }
