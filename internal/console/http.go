@@ -15,14 +15,14 @@ import (
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
-// View is a page, at a path below Base, and what it shows.
+// View is a page: its path below Base, its template and the function that reads its data.
 type View struct {
 	Path string
 	page string
 	read func(ctx context.Context, q query) (any, error)
 }
 
-// API returns the path of the same as JSON, below /console/api.
+// API returns the path of the same data as JSON, below /console/api.
 func (v View) API() string { return cmp.Or(v.Path, "/overview") }
 
 // current returns the path of the entry in the navigation.
@@ -31,7 +31,7 @@ func (v View) current() string {
 	return strings.TrimSuffix("/"+part, "/")
 }
 
-// query is what an address asks for.
+// query holds the parts of a request's address.
 type query struct {
 	params gin.Params
 	values url.Values
@@ -51,13 +51,13 @@ func (s *Service) Views() []View {
 	}
 }
 
-// pageBytes is what a page holds while it is made: the largest request has a mebibyte.
+// pageBytes is the memory that a page takes while it is made: the largest request has a mebibyte.
 const pageBytes = 1 << 20
 
 // Routes adds the assets.
 func (s *Service) Routes(r gin.IRoutes) { s.site.Routes(r) }
 
-// SwitchLanguage is the middleware of the language's links.
+// SwitchLanguage is the middleware behind the links that change the language.
 func (s *Service) SwitchLanguage(c *gin.Context) { s.site.SwitchLanguage(c) }
 
 // Page makes a handler that shows the view.
@@ -75,7 +75,7 @@ func (s *Service) Page(v View) gin.HandlerFunc {
 	}, s.fail)
 }
 
-// JSON makes a handler that answers with what the view shows.
+// JSON makes a handler that answers with the view's data.
 func (s *Service) JSON(v View) gin.HandlerFunc {
 	return httpapi.Handle(func(c *gin.Context) error {
 		data, err := s.data(c, v)
@@ -88,8 +88,8 @@ func (s *Service) JSON(v View) gin.HandlerFunc {
 	})
 }
 
-// data reads what the view shows: a list once for all that ask for the same address. A view of one thing may be large,
-// and is not kept.
+// data reads the view's data. Callers who ask for the same list share one reading. A view of one thing may be large, so
+// it is not kept.
 func (s *Service) data(c *gin.Context, v View) (any, error) {
 	if err := httpapi.Hold(c, pageBytes); err != nil {
 		return nil, err
@@ -104,17 +104,17 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 	return s.cache.read(c.Request.Context(), key, func(ctx context.Context) (any, error) { return v.read(ctx, q) })
 }
 
-// frame returns what every page has around its data.
+// frame returns the data with the frame that all pages have.
 func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
 	in, err := s.signedIn(c)
 	if err != nil {
-		_ = c.Error(err) // the page does without
+		_ = c.Error(err) // the page is shown as to a reader who is not signed in
 	}
 	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), NoSession: !in,
 		Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.EscapedPath()}}
 }
 
-// framed is a page's data with what the search field and the filters repeat.
+// framed is a page's data, with the parts of the address that the search field and the filters repeat.
 type framed struct {
 	Q     string
 	View  any
@@ -122,7 +122,7 @@ type framed struct {
 	Path  string
 }
 
-// With returns the page's own address with a parameter changed; its place in the list is left out.
+// With returns the page's own address with one parameter changed. It drops the cursor, so the list begins at the top.
 func (f framed) With(name, value string) string {
 	query := url.Values{}
 	for key, values := range f.Query {
@@ -151,10 +151,10 @@ func (s *Service) fail(c *gin.Context, err error) {
 	}
 }
 
-// refusedByRole is in PostgreSQL's answer to a statement that the role may not run.
+// refusedByRole is in PostgreSQL's answer when the role may not run a statement.
 const refusedByRole = "SQLSTATE 42501"
 
-// labels returns what the forms call the values that a violation names.
+// labels returns the forms' labels by the names that violations give.
 func labels() map[string]string {
 	return map[string]string{
 		"name": "Name", "webhook_url": "Receiver's address", "overlap": "The old one works for",
@@ -166,7 +166,7 @@ func labels() map[string]string {
 	}
 }
 
-// explain returns an error for the reader, with every violation.
+// explain returns the error in words for the reader, with every violation.
 func (s *Service) explain(c *gin.Context, err error) string {
 	const internal = "This could not be read or done. The log of the api says why, under this request's X-Request-Id."
 	if strings.Contains(err.Error(), refusedByRole) {

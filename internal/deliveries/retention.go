@@ -10,18 +10,18 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// Retention, as far as deliveries are concerned. First End makes dead what has waited for too long for a receiver (g).
-// Then package materials deletes old requests in transactions of its own: in each, Hold locks their deliveries, which
-// come before requests in the order of locks, and Forget deletes them with their events, or a whole partition is
-// dropped. A crash leaves what is not deleted yet to the next run. Deliveries to the own endpoint are never ended here:
-// the request that waits for them is enqueued, and stays.
+// How old deliveries end. First, End marks those as dead that have waited too long for a receiver (g). Then package
+// materials/operator deletes old requests in transactions of its own. In each, Hold locks their deliveries, which come
+// before requests in the order of locks, and Forget deletes them with their events; or a whole partition is dropped. A
+// crash leaves the rest to the next run. Deliveries to the own endpoint never end here: the request that waits for them
+// is enqueued, and stays.
 
-// endBatch is how many deliveries one transaction of End ends at most.
+// endBatch is the most deliveries that one transaction of End marks.
 const endBatch = 500
 
 // End marks as dead, for the reason, every delivery to a supplier's receiver that has been pending since before the
-// given time: a receiver that never comes back would keep them for ever. A delivery that a worker sends right now is
-// left to it.
+// given time. Otherwise a receiver that never comes back would keep its deliveries for ever. End skips a delivery that
+// a worker is sending.
 func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error {
 	suppliers, err := d.store.waitedFor(ctx)
 	if err != nil {
@@ -52,9 +52,9 @@ func (d *Keeper) End(ctx context.Context, before time.Time, reason string) error
 	return ctx.Err()
 }
 
-// end marks as dead the deliveries that have waited since before the given time, and returns their number.
-// They were listed without a lock: those that a worker has by now are left to it, and those that were redelivered since
-// begin their time again. The operator is notified in the same transaction.
+// end marks as dead the deliveries that have waited since before the given time, and returns their number. They were
+// listed without a lock, so end skips those that a worker has taken since, and those that were redelivered since. It
+// notifies the operator in the same transaction.
 func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, reason string) (n int, err error) {
 	if len(found) == 0 {
 		return 0, nil
@@ -86,9 +86,9 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 	return n, err
 }
 
-// Hold locks, until the transaction in ctx ends, the deliveries of all rounds of the requests and returns those of the
-// requests of which none is pending. No redelivery comes in between before they are deleted. A delivery that a worker
-// holds is not locked, and counts as pending.
+// Hold locks the deliveries of all rounds of the requests until the transaction in ctx ends. It returns the requests
+// without a pending delivery; nothing can redeliver theirs before they are deleted. It does not lock a delivery that a
+// worker holds, and counts it as pending.
 func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
 	found, err := d.store.ofRequests(ctx, requests)
 	if err != nil {
@@ -115,8 +115,8 @@ func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round
 	return over, nil
 }
 
-// Forget deletes the events of all rounds of the requests with their deliveries and attempts, and returns how many
-// events they were. It joins the transaction in ctx, in which Hold has returned the requests.
+// Forget deletes the events of all rounds of the requests, with their deliveries and attempts, and returns the number
+// of events. It joins the transaction in ctx, in which Hold returned the requests.
 func (d *Keeper) Forget(ctx context.Context, requests []round.Round) (events int64, err error) {
 	events, err = d.store.forget(ctx, requests)
 	return events, errs.Doing("delete webhook events", err)
