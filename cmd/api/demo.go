@@ -20,10 +20,11 @@ import (
 
 const demoName = "demo"
 
-// demo is the demo supplier with its credentials, and where it calls.
+// demo is the demo supplier: its credentials, and the address that it calls.
 type demo struct{ supplier, key, secret, url string }
 
-// demonstrate prepares the configuration of `serve --demo`; its result prints the tour once the service is ready.
+// demonstrate prepares the configuration of `serve --demo`. Its result prints the tour; call it when the service is
+// ready.
 func demonstrate(cmd *cobra.Command, cfg *config.Config) (
 	func(ctx context.Context, a *app.App, address string) error, error) {
 	file, scores := "", false
@@ -45,7 +46,7 @@ func demonstrate(cmd *cobra.Command, cfg *config.Config) (
 	}, nil
 }
 
-// sampleScores sets the scoreboard up with both sample providers, inside this process, and a key.
+// sampleScores starts both sample providers in this process, and configures the scoreboard with them and a key.
 func sampleScores(ctx context.Context, cfg *config.Config) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,8 +61,9 @@ func sampleScores(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// demoSupplier returns the one that the file names as long as it works, else one of that name with new credentials,
-// else a new one. Without a file its credentials are new each time, and the former ones work for another day.
+// demoSupplier returns the supplier that the file names, if its credentials work. If not, it gives the supplier named
+// demo new credentials, or makes that supplier. Without a file the credentials are new each time, and the old ones work
+// for another day.
 func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, address string) (d demo, err error) {
 	if d = readDemo(file); !d.works(ctx, suppliers) {
 		if d, err = renewDemo(ctx, suppliers); err != nil {
@@ -75,7 +77,7 @@ func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, ad
 	return d, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// works reports whether the supplier still has this key and this secret, as far as it can be found out.
+// works reports whether the supplier still has this key and this secret, and that could be checked.
 func (d demo) works(ctx context.Context, suppliers *supplierauth.Service) bool {
 	secret, malformed := webhook.ParseSecret(d.secret)
 	receivers, failed := suppliers.Receivers(ctx, []string{d.supplier})
@@ -105,11 +107,11 @@ func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, erro
 	return d, err
 }
 
-// demoVariables are those that the samples and `api listen` read.
+// demoVariables are the variables that the samples and `api listen` read.
 const demoVariables = "export SUPPLIER_ID=%s\nexport SUPPLYHUB_API_KEY=%s\nexport WEBHOOK_SECRET=%s\n" +
 	"export SUPPLYHUB_URL=%s\n"
 
-// readDemo reads what the file names; variables that cannot be read are empty, and do not work.
+// readDemo reads the file's variables. One that cannot be read stays empty, and does not work.
 func readDemo(file string) (d demo) {
 	text, _ := os.ReadFile(file)
 	_, _ = fmt.Sscanf(string(text), demoVariables, &d.supplier, &d.key, &d.secret, &d.url)

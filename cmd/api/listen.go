@@ -26,12 +26,12 @@ const (
 	longestCall = 8 << 20          // bytes of a body
 )
 
-// call is what `listen` prints of a webhook.
+// call is a webhook as `listen` prints it.
 type call struct {
 	Time      time.Time       `json:"time"`
 	Path      string          `json:"path"`
 	ID        string          `json:"webhook_id"`
-	Signature string          `json:"signature"` // valid, unchecked, or why it does not hold
+	Signature string          `json:"signature"` // valid, unchecked, or why it is not valid
 	Answered  string          `json:"answered"`
 	Body      json.RawMessage `json:"body"`
 }
@@ -42,7 +42,7 @@ type receiver struct {
 	answer  string
 	json    bool
 
-	mu  sync.Mutex // one call is printed at a time
+	mu  sync.Mutex // calls are printed one by one
 	out io.Writer
 }
 
@@ -50,15 +50,15 @@ func listenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "listen", Short: "receive webhooks here and print each one, to try things out",
 		Args: cobra.NoArgs,
 		Long: `Receives webhooks, prints each one and says whether its signature holds. The service calls a private address
-such as this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`" + ` sets by itself.`,
+like this one only with WEBHOOK_ALLOW_PRIVATE=true; ` + "`serve --demo`" + ` sets that itself.`,
 		Example: "  WEBHOOK_SECRET=whsec_… api listen\n" +
 			"  WEBHOOK_ALLOW_PRIVATE=true api supplier update sup_… --webhook-url http://127.0.0.1:7001"}
 	addr := cmd.Flags().String("addr", "127.0.0.1:7001", "address to listen on")
 	secret := cmd.Flags().String("secret", "",
-		"the supplier's whsec_ secret; in WEBHOOK_SECRET other users of the machine cannot see it; "+
-			"without one no signature is checked")
+		"the supplier's whsec_ secret; set WEBHOOK_SECRET instead to hide it from other users of the machine; "+
+			"without a secret no signature is checked")
 	answer := choiceFlag(cmd, cmd.Flags(), "answer", "", "200",
-		"what to answer; slow is 200 after 20 s, too late for the service", "200", "410", "500", "slow")
+		"status to answer; slow is 200 after 20 s, too late for the service", "200", "410", "500", "slow")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r := &receiver{answer: answer.value, json: asJSON(cmd), out: cmd.OutOrStdout()}
 		if text := cmp.Or(*secret, os.Getenv("WEBHOOK_SECRET")); text != "" {
@@ -73,7 +73,7 @@ such as this one only with WEBHOOK_ALLOW_PRIVATE=true, which ` + "`serve --demo`
 	return cmd
 }
 
-// serveHere serves handler until the command is interrupted, and says on standard error where.
+// serveHere serves handler until the command is interrupted. It prints the address on standard error.
 func serveHere(cmd *cobra.Command, addr string, handler http.Handler, note string) error {
 	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Signature: l.check(r.Header, body), Answered: l.answer, Body: body,
 	}
 	if !json.Valid(body) {
-		c.Body, _ = json.Marshal(string(body)) // a string always is JSON
+		c.Body, _ = json.Marshal(string(body)) // a string always encodes
 	}
 	l.print(c)
 	status, err := strconv.Atoi(l.answer)
@@ -140,7 +140,7 @@ func (l *receiver) print(c call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.json {
-		_ = json.NewEncoder(l.out).Encode(c) // without a reader nothing is printed
+		_ = json.NewEncoder(l.out).Encode(c) // the reader of the output may be gone
 		return
 	}
 	fmt.Fprintf(l.out, "\n%s  %s\n", c.Time.Format(time.TimeOnly), shownText(c.Path))
@@ -165,11 +165,11 @@ func (l *receiver) verdict(signature string) string {
 }
 
 func scoreboardCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "sample", Short: "serve both football providers with sample matches of today and tomorrow",
-		Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "sample", Args: cobra.NoArgs,
+		Short: "imitate both football providers, with sample matches of today and tomorrow"}
 	addr := cmd.Flags().String("addr", "127.0.0.1:7002", "address to listen on")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		note := fmt.Sprintf(`to be given to the api:
+		note := fmt.Sprintf(`for an api with these variables:
   PULSE_API_KEY=any SPORTMONKS_API_TOKEN=any FALLBACK_API_KEY=any \
   SPORTMONKS_BASE_URL=http://%s/sportmonks BALLDONTLIE_BASE_URL=http://%s/balldontlie`, *addr, *addr)
 		return serveHere(cmd, *addr, sample.Handler(time.Now), note)

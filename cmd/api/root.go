@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +42,7 @@ func (f configFault) Unwrap() error { return f.error }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.New(stdout), terminal.New(stderr)
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(negativeValues(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	called, err := root.ExecuteContextC(ctx)
@@ -63,6 +65,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "usage: %v: call it as %s (see --help)\n", err, called.UseLine())
 		return exitUsage
 	}
+}
+
+// negativeValues keeps a negative value of `settings set` from being read as a flag: it goes behind the --.
+func negativeValues(args []string) []string {
+	if len(args) < 2 || args[0] != "settings" || args[1] != "set" {
+		return args
+	}
+	for i, arg := range args {
+		if _, err := strconv.ParseFloat(arg, 64); err == nil && strings.HasPrefix(arg, "-") {
+			return append(slices.Delete(slices.Clone(args), i, i+1), "--", arg)
+		}
+	}
+	return args
 }
 
 func newRoot() *cobra.Command {

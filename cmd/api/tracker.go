@@ -23,9 +23,13 @@ func trackerCommand() *cobra.Command {
 				return made, err
 			}),
 		client.command("deactivate", "refuse the client's keys",
-			func(ctx context.Context, a *app.App, id string) (any, error) { return a.Trackers.SetActive(ctx, id, false) }),
+			func(ctx context.Context, a *app.App, id string) (any, error) {
+				return a.Trackers.SetActive(ctx, id, false)
+			}),
 		client.command("activate", "let a deactivated client in again",
-			func(ctx context.Context, a *app.App, id string) (any, error) { return a.Trackers.SetActive(ctx, id, true) }))
+			func(ctx context.Context, a *app.App, id string) (any, error) {
+				return a.Trackers.SetActive(ctx, id, true)
+			}))
 	return group("tracker", "device tracker listings: clients and loads", clients, trackerLoad())
 }
 

@@ -45,10 +45,10 @@ func addressRules(t *testing.T, h *apptest.Hub) {
 			func(r *http.Request, id string) bool {
 				return r.URL.Path == "/base/api/material-requests/"+id+"/delivery-estimates"
 			}},
-		"behind a gateway's key in the query": {"/gate%2Fway/{id}/in?code=k3y%2Fsecret&{id}",
+		"behind a gateway's key in the query": {"/gate%2Fway/{id}/in?code=K3Y%2Fsecret&{id}",
 			"/gate%2Fway/{id}/in?code=…&…",
 			func(r *http.Request, id string) bool {
-				return r.URL.RequestURI() == "/gate%2Fway/"+id+"/in?code=k3y%2Fsecret&"+id
+				return r.URL.RequestURI() == "/gate%2Fway/"+id+"/in?code=K3Y%2Fsecret&"+id
 			}},
 	} {
 		rule(t, "a receiver "+kind+" is green in the test and gets its deliveries", func(t *testing.T) {
@@ -72,7 +72,7 @@ func addressRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("the operator sees %+v", operators.Attempts)
 			}
 			for _, list := range [][]string{{"supplier", "list"}, {"receiver", "list"}, {"delivery", "show", d.ID}} {
-				if out, _, _ := h.Command(t, append(list, "-o", "json")...); strings.Contains(out, "k3y") {
+				if out, _, _ := h.Command(t, append(list, "-o", "json")...); strings.Contains(out, "K3Y") {
 					t.Errorf("%s shows what is in the query", list)
 				}
 			}
@@ -87,7 +87,7 @@ func addressRules(t *testing.T, h *apptest.Hub) {
 			"https://a.example/hook/api/material-requests/123/delivery-estimates": "set https://a.example/hook",
 			"https://a.example/api/material-requests/:id/delivery-estimates/":     "set https://a.example",
 			"https://a.example/x/delivery-estimates":                              "/x/delivery-estimates?request={id}",
-			"https://a.example/hook?code=k3y":                                     "?request={id}",
+			"https://a.example/hook?code=K3Y":                                     "?request={id}",
 			"https://{id}.example/hook":                                           "valid address",
 			"https://a.example/hook#{id}":                                         "fragment",
 			"https://a.example/{request_id}/x":                                    "request's id",
@@ -95,11 +95,11 @@ func addressRules(t *testing.T, h *apptest.Hub) {
 		} {
 			p := wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{"url": address}), 400, "/url")
 			if detail := p.Errors[0].Detail; !strings.HasSuffix(detail, meant) && !strings.Contains(detail, meant+" ") &&
-				!strings.Contains(detail, meant+":") || strings.Contains(detail, "k3y") {
+				!strings.Contains(detail, meant+":") || strings.Contains(detail, "K3Y") {
 				t.Errorf("%s: %q", address, detail)
 			}
 			if _, message, code := h.Command(t, "supplier", "update", s.ID, "--webhook-url", address); code != 1 ||
-				strings.Contains(message, "k3y") {
+				strings.Contains(message, "K3Y") {
 				t.Errorf("%s: the command ends with %d: %s", address, code, message)
 			}
 		}
@@ -127,7 +127,7 @@ func sayWhatToDo(t *testing.T, h *apptest.Hub) {
 		"a firewall's page":  {403, []string{"Content-Type", "text/html; charset=UTF-8"}, "firewall", "secret"},
 		"a page to sign in":  {401, []string{"Content-Type", "text/html"}, "sign in", "secret"},
 		"nothing there":      {404, nil, "path", ""},
-		"a redirect":         {308, []string{"Location", "/there/?key=k3y"}, "/there/?key=…", "k3y"},
+		"a redirect":         {308, []string{"Location", "/there/?key=K3Y"}, "/there/?key=…", "K3Y"},
 		"a redirect nowhere": {302, nil, "redirects", "%"},
 		"out of order":       {500, nil, "", ""},
 	} {

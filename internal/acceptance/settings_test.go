@@ -41,7 +41,7 @@ func TestSettings_that_are_wrong_end_the_start_with_a_line_that_says_what_to_do(
 			"FALLBACK_API_KEY: must be one line", "PULSE_API_KEY: must be one line", "OPERATOR_TOKEN: must be one line"}},
 		{"api", []string{"JWT_SIGNING_KEYS=hidden!", "SECRETS_KEY=hidden", "WEBHOOK_SIGNING_SECRETS=hidden",
 			"OPERATOR_TOKEN=hidden", "OPERATOR_WEBHOOK_URL=https://ops.example"}, []string{
-			"JWT_SIGNING_KEYS: key 1 is neither base64 nor PEM", "SECRETS_KEY: key 1 must be base64 of 32 bytes",
+			"JWT_SIGNING_KEYS: key 1 is not base64", "SECRETS_KEY: key 1 must be base64 of 32 bytes",
 			"WEBHOOK_SIGNING_SECRETS: number 1 is not whsec_ and base64 of 24 to 64 bytes",
 			"OPERATOR_TOKEN: must have at least 16 characters",
 			"OPERATOR_WEBHOOK_SECRET: required with OPERATOR_WEBHOOK_URL; `api secrets generate` prints one"}},

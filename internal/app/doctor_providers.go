@@ -12,13 +12,13 @@ import (
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
-// A question that both providers can answer: a day of a World Cup, and its number at the first one.
+// Both providers can answer this question: the matches of one day of a World Cup. worldCup is the first one's number.
 const (
 	cupDay   = "2022-11-20"
 	worldCup = 732
 )
 
-// providers asks each of the scoreboard's providers once, of whom this process has a key. A worker needs none.
+// providers asks each provider of the scoreboard once, if this process has a key for it. A worker needs no key.
 func (d *examination) providers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, doctor.Timeout)
 	defer cancel()
@@ -29,9 +29,9 @@ func (d *examination) providers(ctx context.Context) {
 		return
 	}
 	if len(d.cfg.ScoreboardKeys()) == 0 {
-		d.lacks("scoreboard", "set PULSE_API_KEY if it is wanted", "it is off: every call is answered 503")
+		d.lacks("scoreboard", "set PULSE_API_KEY if you want it", "it is off: every call gets 503")
 	} else {
-		d.Well("scoreboard", "it has a key for its callers")
+		d.Well("scoreboard", "callers have a key")
 	}
 	day, _ := time.Parse(time.DateOnly, cupDay) // a constant
 	question := scoreboard.Question{League: worldCup, Day: day}
@@ -43,7 +43,7 @@ func (d *examination) providers(ctx context.Context) {
 		_, err := first.Board(ctx, question)
 		d.sayProvider("provider sportmonks", "SPORTMONKS_API_TOKEN", err)
 	} else {
-		d.lacks("provider sportmonks", "set SPORTMONKS_API_TOKEN if the scoreboard is wanted",
+		d.lacks("provider sportmonks", "set SPORTMONKS_API_TOKEN if you want the scoreboard",
 			"without a token the scoreboard answers 500")
 	}
 	if second := fallback(d.cfg, d.log); second != nil {
@@ -55,8 +55,9 @@ func (d *examination) providers(ctx context.Context) {
 	}
 }
 
-// elsewhere reports whether the api that runs at HTTP_ADDR has a scoreboard although this environment has none: it was
-// started with another environment, or as a demo. Without a key it answers 503 where it has none, and 401 where it has.
+// elsewhere reports whether the api at HTTP_ADDR has a scoreboard although this environment has none. Such an api was
+// started with another environment, or as a demo. It answers a call without a key by 401; an api without a scoreboard
+// answers 503.
 func (d *examination) elsewhere(ctx context.Context) bool {
 	if d.role == config.ForWorker {
 		return false
@@ -69,11 +70,11 @@ func (d *examination) elsewhere(ctx context.Context) bool {
 	if status, _, err := ask(request); err != nil || status != http.StatusUnauthorized {
 		return false
 	}
-	d.Well("scoreboard", "the api at %s has a key for its callers, which this environment has not", address)
+	d.Well("scoreboard", "the api at %s has a key for its callers; this environment has none", address)
 	return true
 }
 
-// lacks prints that something of the scoreboard is not configured, which only the api serves.
+// lacks prints that a part of the scoreboard is not configured. Only the api serves the scoreboard.
 func (d *examination) lacks(name, todo, detail string) {
 	if d.role == config.ForWorker {
 		d.Well(name, "not configured here, and no worker needs it")
@@ -82,16 +83,16 @@ func (d *examination) lacks(name, todo, detail string) {
 	d.Say(doctor.Warning, name, todo, "%s", detail)
 }
 
-// sayProvider prints what a provider answered when it was asked with its key.
+// sayProvider prints how a provider answered a call with its key.
 func (d *examination) sayProvider(name, variable string, err error) {
 	switch {
 	case err != nil && strings.Contains(err.Error(), (&fetch.RateLimited{}).Error()):
-		d.Say(doctor.Warning, name, "wait, or ask the provider for more", "it knows the key: %v", err)
+		d.Say(doctor.Warning, name, "wait, or ask the provider for a higher limit", "it accepts the key: %v", err)
 	case err != nil && (strings.Contains(err.Error(), "status 401") || strings.Contains(err.Error(), "status 403")):
 		d.Say(doctor.Broken, name, "correct "+variable, "it refuses the key: %v", err)
 	case err != nil:
-		d.Say(doctor.Broken, name, "look whether the provider is reached from here", "%v", err)
+		d.Say(doctor.Broken, name, "check whether this machine can reach the provider", "%v", err)
 	default:
-		d.Well(name, "it answers and knows the key")
+		d.Well(name, "it answers and accepts the key")
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Where the secrets come from. In production they are configured, the same for all processes. With the embedded
-// database those that are missing are made once and kept in DATA_DIR, readable by its owner alone, so that a first
-// start needs no configuration; a command makes none.
+// Where the secrets come from. In production the configuration has them, the same for all processes. With the embedded
+// database the first start makes the missing ones and keeps them in DATA_DIR, so it needs no configuration. Only their
+// owner can read the files. A command makes none.
 
-// The files in DATA_DIR that hold what must not be lost or shown.
+// The secret files in DATA_DIR. None may be lost or shown.
 const (
 	signingKeysFile   = "jwt_signing_keys"
 	secretsKeyFile    = "secrets_key"
@@ -33,7 +33,7 @@ const (
 	operatorTokenFile = "operator_token"
 )
 
-// secrets are the service's own, from the configuration or from DATA_DIR.
+// secrets are the service's own secrets, from the configuration or from DATA_DIR.
 type secrets struct {
 	signingKeys string
 	secretsKeys string
@@ -41,8 +41,8 @@ type secrets struct {
 	operator    string
 }
 
-// loadSecrets takes the configured secrets; with the embedded database, missing ones are made once in DATA_DIR, or are
-// empty where everything must stay as it is.
+// loadSecrets returns the configured secrets. With the embedded database it makes the missing ones once, in DATA_DIR;
+// with asItIs it makes none and leaves them empty.
 func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
 	var failed error
 	load := func(configured config.Secret, name string, generate func() (string, error)) string {
@@ -69,7 +69,7 @@ func loadSecrets(cfg *config.Config, asItIs bool) (*secrets, error) {
 	return s, errs.Doing("WEBHOOK_SIGNING_SECRETS", err)
 }
 
-// keptSecret reads the secret in file, or makes it. If two processes start at once, one writes it and both read that.
+// keptSecret reads the secret in file, or makes it. If two processes start at once, one writes it and both read it.
 func keptSecret(file string, generate func() (string, error)) (string, error) {
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -85,7 +85,7 @@ func keptSecret(file string, generate func() (string, error)) (string, error) {
 	return strings.TrimSpace(string(text)), errs.Doing("read secret", err)
 }
 
-// writeSecret makes the file whole or not at all: written and synced next to it, then linked to its name.
+// writeSecret makes the file whole or not at all: it writes and syncs a temporary file next to it, then links the name.
 func writeSecret(file string, generate func() (string, error)) error {
 	text, err := generate()
 	if err != nil {
@@ -115,8 +115,8 @@ func GenerateSecretsKey() (string, error) { return supplierauth.GenerateSecretsK
 // GenerateWebhookSecret makes a value for WEBHOOK_SIGNING_SECRETS.
 func GenerateWebhookSecret() (string, error) { return webhook.NewSecret().Text(), nil }
 
-// Environment returns the process environment as pairs. White space around a value, such as the last newline of a file
-// that it came from, is not part of it.
+// Environment returns the process environment as pairs. It trims white space around a value: a value that was read from
+// a file may end with a newline.
 func Environment() map[string]string {
 	pairs := map[string]string{}
 	for _, entry := range os.Environ() {
@@ -126,7 +126,7 @@ func Environment() map[string]string {
 	return pairs
 }
 
-// Configure loads the configuration and makes the logger that it asks for. The error lists every bad value.
+// Configure loads the configuration and makes its logger. The error lists every bad value.
 func Configure(environ map[string]string, role config.Role, logs io.Writer) (*config.Config, *slog.Logger, error) {
 	cfg, err := config.Load(environ, role, rules()...)
 	if err != nil {
@@ -135,12 +135,12 @@ func Configure(environ map[string]string, role config.Role, logs io.Writer) (*co
 	out, ok := logs.(*terminal.Writer)
 	log := telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, ok && out.IsTerminal())
 	for _, warning := range config.Misspelled(environ) {
-		log.Warn("a variable's name is not known", "error", warning)
+		log.Warn("unknown variable in the environment", "error", warning)
 	}
 	return cfg, log, nil
 }
 
-// rules returns the checks that config leaves to other packages.
+// rules returns the checks of values whose form only other packages know.
 func rules() []config.Rule {
 	return []config.Rule{
 		{Variable: "DATABASE_URL", Check: database.CheckURL},
@@ -151,7 +151,7 @@ func rules() []config.Rule {
 	}
 }
 
-// ownURL returns where this machine reaches an api that listens on hostPort.
+// ownURL returns the URL at which this machine reaches an api that listens on hostPort.
 func ownURL(hostPort string) string {
 	u := url.URL{Scheme: "http", Host: reachable(hostPort, loopback)}
 	return u.String()

@@ -1,6 +1,6 @@
-// Package console is the operator's view of the service in a browser, and the same as JSON. It has no rule of its own:
-// its pages and actions are the other packages' services. A page's data is read once in two seconds, however many look
-// at it.
+// Package console shows the service to its operator, in a browser or as JSON. It has no rules of its own: its pages and
+// actions call the services of other packages. A page's data is read at most once in two seconds, however many people
+// look at it; a page about one thing is read each time.
 package console
 
 import (
@@ -28,21 +28,21 @@ const Base = "/console"
 //go:embed pages
 var pages embed.FS
 
-// Deps is what the console shows and acts on.
+// Deps are the services that the console shows and calls.
 type Deps struct {
 	Requests   *operator.Service
 	Deliveries *deliveries.Keeper
 	Receivers  *receivers.Registry
-	Suppliers  *supplierauth.Service // the browsers' sessions too
+	Suppliers  *supplierauth.Service // and the browsers' sessions
 	Trackers   *tracker.Service
 	Scores     *scoreboard.Service
 	Rates      *estimates.RateCard
-	Live       *figures.Recorder // what the processes count
-	// Remaining returns what each requester may still ask the scoreboard today; Providers what its providers were asked
-	// by this process, by outcome.
+	Live       *figures.Recorder // the counts of all processes
+	// Remaining returns how many calls of the scoreboard each requester has left today.
 	Remaining func(ctx context.Context) (map[string]int64, error)
+	// Providers returns how often this process asked each of the scoreboard's providers, by outcome.
 	Providers func() (map[string]map[string]int64, error)
-	// PortalLink makes a link that opens the portal for a supplier, once and until it expires.
+	// PortalLink makes a link that opens a supplier's portal. It works once, until it expires.
 	PortalLink func(ctx context.Context, supplierID string) (address string, expires time.Time, err error)
 	Token      string // OPERATOR_TOKEN; empty: actions are off
 	Now        func() time.Time
@@ -50,7 +50,7 @@ type Deps struct {
 	Cursors    cursor.Sealer
 }
 
-// Service serves the pages, whose data views reads, and the actions.
+// Service serves the pages and the actions; views reads the pages' data.
 type Service struct {
 	deps    Deps
 	site    *web.Site
@@ -58,7 +58,7 @@ type Service struct {
 	guesses guesses
 }
 
-// New reads the pages.
+// New returns the console, with its pages loaded.
 func New(deps Deps) (*Service, error) {
 	files, err := fs.Sub(pages, "pages")
 	if err != nil {

@@ -23,10 +23,10 @@ const (
 	mostSteps = 20 // deliveries whose attempts one page shows
 )
 
-// views reads the data of the pages, and changes nothing.
+// views reads the pages' data and changes nothing.
 type views struct{ deps Deps }
 
-// open reads the key that the page begins after. Without a cursor the key stays as it is.
+// open reads the key from the cursor; the page begins after it. Without a cursor the key stays as it is.
 func (q query) open(list cursor.List, key ...*int64) error {
 	text := q.values.Get("cursor")
 	if wrong := (httpapi.ListQuery{Cursor: text}).Open(list, key...); len(wrong) > 0 {
@@ -35,7 +35,7 @@ func (q query) open(list cursor.List, key ...*int64) error {
 	return nil
 }
 
-// orNil returns a cursor as a view has it; nil: that was all.
+// orNil returns the cursor for a view, or nil where the list ends.
 func orNil(cursor string) *string {
 	if cursor == "" {
 		return nil
@@ -50,7 +50,7 @@ type requestRow struct {
 
 type requestsView struct {
 	Items []requestRow `json:"items"`
-	Next  *string      `json:"next_cursor"` // for the parameter cursor; nil: that was all
+	Next  *string      `json:"next_cursor"` // for the parameter cursor; nil: the list ends here
 }
 
 func (s *views) requests(ctx context.Context, q query) (any, error) {
@@ -111,7 +111,7 @@ type requestView struct {
 	Deliveries []*deliveries.Detail      `json:"deliveries"` // with their attempts, newest first
 }
 
-// request returns one request's whole story.
+// request returns a request with its rounds, deliveries and attempts.
 func (s *views) request(ctx context.Context, q query) (any, error) {
 	supplier := q.params.ByName("supplier")
 	id, err := strconv.ParseInt(q.params.ByName("id"), 10, 64)
@@ -192,7 +192,7 @@ func (s *views) delivery(ctx context.Context, q query) (any, error) {
 
 type trackersView struct {
 	Items  []tracker.Client  `json:"items"`
-	Faults map[string]string `json:"faults"` // of views that cannot be listed
+	Faults map[string]string `json:"faults"` // by view: why it cannot be listed
 }
 
 func (s *views) trackers(ctx context.Context, _ query) (any, error) {
@@ -207,7 +207,7 @@ func (s *views) trackers(ctx context.Context, _ query) (any, error) {
 	return view, nil
 }
 
-// searchResult is what a text was found as.
+// searchResult is everything that a search found.
 type searchResult struct {
 	Text       string                  `json:"text"`
 	Requests   []requestRow            `json:"requests"`
@@ -216,7 +216,7 @@ type searchResult struct {
 	Only       string                  `json:"-"` // the path of the only thing found
 }
 
-// search finds by request id, delivery id, supplier name or id, and X-Request-Id among the newest requests.
+// search finds requests by id, deliveries by id, suppliers by name or id, and the newest requests by X-Request-Id.
 func (s *views) search(ctx context.Context, q query) (any, error) {
 	text := strings.TrimSpace(q.values.Get("q"))
 	r := searchResult{Text: text, Requests: []requestRow{}, Deliveries: []deliveryRow{},
@@ -272,7 +272,7 @@ func (s *views) searchDeliveries(ctx context.Context, r *searchResult) error {
 	return err
 }
 
-// single redirects when there is one thing to look at.
+// single notes the page to redirect to when the search found only one thing.
 func (r *searchResult) single() {
 	switch {
 	case len(r.Requests)+len(r.Deliveries)+len(r.Suppliers) != 1:

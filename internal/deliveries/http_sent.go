@@ -14,7 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// sentText is how many bytes of text a delivery of a list has.
+// sentText is how many bytes of text one delivery has in a list.
 const sentText = 700
 
 // ListDeliveries handles GET /api/webhook-deliveries.
@@ -40,7 +40,7 @@ func (s *SelfService) ListDeliveries(c *gin.Context) error {
 		Read: func() ([]Sent, error) { return items, nil }})
 }
 
-// ParseSentFilter reads the parameters of a listing and names all that is wrong.
+// ParseSentFilter reads the parameters of a listing and returns every violation.
 func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Violation) {
 	list, violations := httpapi.ParseList(query)
 	var filter SentFilter
@@ -54,7 +54,7 @@ func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Vi
 		filter.Status = Status(text)
 		return slices.Contains(statuses, filter.Status)
 	})
-	read("request_id", "must be an integer of 64 bits", func(text string) bool {
+	read("request_id", "must be a 64-bit integer", func(text string) bool {
 		id, err := strconv.ParseInt(text, 10, 64)
 		filter.RequestID = &id
 		return err == nil && strconv.FormatInt(id, 10) == text
@@ -66,7 +66,7 @@ func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Vi
 
 const momentDetail = "must be a date and time such as 2026-11-21T12:00:00Z"
 
-// parseMoment takes what the database can count to: years 1 to 9999.
+// parseMoment accepts the years 1 to 9999: the database can store no others.
 func parseMoment(text string) (time.Time, bool) {
 	at, ok := httpapi.Moment(text)
 	return at, ok && !at.IsZero()
@@ -86,7 +86,7 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 	return nil
 }
 
-// RedeliverDelivery handles POST /api/webhook-deliveries/{id}/redeliver. It has no body.
+// RedeliverDelivery handles POST /api/webhook-deliveries/{id}/redeliver. The request has no body.
 func (s *SelfService) RedeliverDelivery(c *gin.Context) error {
 	id, err := httpapi.PathText(c, "id")
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// The text of a file, and what a spreadsheet makes of it. Spreadsheets in Brazil write semicolons, since the comma is
-// in their numbers, and UTF-8 with a byte order mark, UTF-16 or Windows-1252.
+// How the text of a file is read. Spreadsheets in Brazil separate columns by semicolons, because their numbers have a
+// decimal comma. They write UTF-8 with a byte order mark, UTF-16 or Windows-1252.
 
-// strangers are files that are no text, by how they begin.
+// strangers are the kinds of files that are not text, each with its first bytes.
 var strangers = []struct{ begin, name string }{
 	{"PK\x03\x04", "a workbook (.xlsx, .ods) or a ZIP archive: save the sheet as CSV, or unpack it"},
 	{"\xD0\xCF\x11\xE0", "an old workbook (.xls): save the sheet as CSV"},
@@ -44,7 +44,7 @@ func decoded(file io.Reader) (*bufio.Reader, error) {
 		}
 	}
 	var unmarked transform.Transformer = transform.Nop
-	switch { // without a mark UTF-16 begins with a character of ASCII
+	switch { // UTF-16 without a mark: the first character is ASCII
 	case len(begin) > 1 && begin[0] != 0 && begin[1] == 0:
 		unmarked = utf.UTF16(utf.LittleEndian, utf.IgnoreBOM).NewDecoder()
 	case len(begin) > 1 && begin[0] == 0 && begin[1] != 0:
@@ -53,10 +53,10 @@ func decoded(file io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(transform.NewReader(r, utf.BOMOverride(unmarked)), readAhead), nil
 }
 
-// separator returns what separates the columns of a CSV file, and takes the line away, if there is one, that says only
-// that.
+// separator returns the character that separates the columns of a CSV file. A first line such as sep=; names it; such a
+// line is skipped, and taken counts it.
 func separator(r *bufio.Reader) (comma rune, taken int64) {
-	ahead, _ := r.Peek(readAhead) // what there is
+	ahead, _ := r.Peek(readAhead) // less at the end of the file
 	header, _, _ := bytes.Cut(ahead, []byte("\n"))
 	line := strings.Trim(string(bytes.TrimRight(header, "\r")), `"`)
 	if text, says := strings.CutPrefix(strings.ToLower(line), "sep="); says && len(text) == 1 {
@@ -72,10 +72,10 @@ func separator(r *bufio.Reader) (comma rune, taken int64) {
 	return best, 0
 }
 
-// errLongRecord says that a record of a CSV file does not end.
+// errLongRecord means that a record of a CSV file does not end.
 var errLongRecord = errors.New("a record that does not end")
 
-// recordReader gives bytes to a reader of records until one of them is too long.
+// recordReader passes bytes on to a reader of records, until a record is too long.
 type recordReader struct {
 	*bufio.Reader
 	left int // bytes that may be read before the next record
@@ -83,10 +83,10 @@ type recordReader struct {
 
 const (
 	longestField  = 1 << 20                // bytes
-	longestRecord = longestField + 256<<10 // of a CSV file, with what is read ahead
+	longestRecord = longestField + 256<<10 // of a CSV file, with the bytes read ahead
 )
 
-// Read reads as long as no record is too long.
+// Read fails once a record is too long.
 func (r *recordReader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, errLongRecord
@@ -96,8 +96,8 @@ func (r *recordReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// localized returns a field of a spreadsheet as the other formats have it: a number has a decimal comma, a day may be
-// written DD/MM/YYYY and may have a time behind it.
+// localized returns a spreadsheet's field in the form of the other formats. In a spreadsheet a number has a decimal
+// comma; a day may be DD/MM/YYYY, and a time may follow it.
 func localized(name string, k kind, text string) string {
 	switch {
 	case k == integerField || k == numberField || k == textField && isDecimalText(name):
