@@ -99,8 +99,11 @@ func (s *AttemptStore) catchUpSQLite(ctx context.Context, suppliers []string, co
 		var place [3]int64
 		known, err := database.One(ctx, s.DB.SQL(ctx), `SELECT catch_up_uid, catch_up_round, coalesce(catch_up_to, 0)
 			FROM webhook_receivers WHERE supplier_id = $1`, []any{id}, &place[0], &place[1], &place[2])
-		if err != nil || !known {
+		if err != nil {
 			return nil, err
+		}
+		if !known {
+			continue
 		}
 		ids, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries
 			WHERE destination = $1 AND destination <> 'own' AND status = 'pending' AND worker IS NULL
