@@ -58,6 +58,11 @@ func newPipeline(t *testing.T, db *database.DB, change func(*materials.Deps)) *p
 	t.Helper()
 	p := &pipeline{t: t, db: db, secret: webhook.NewSecret(), world: &world{db: db}, logs: &lines{}}
 	p.now.Store(noon.UnixMicro())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the service logged: %v", p.logs)
+		}
+	})
 	flushers := 2
 	if db.Engine() == database.SQLite {
 		flushers = 1
