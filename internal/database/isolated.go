@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"runtime"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -52,16 +53,13 @@ func (r *Rows) Others() *Rows {
 // OthersApart reports whether views of others are read by a login of their own; SQLite has no logins.
 func (d *DB) OthersApart() bool { return d.engine == SQLite || d.server.config.OthersURL != "" }
 
-// ReadersAtOnce returns how many connections read rows, those that are kept for views of others included.
+// ReadersAtOnce returns how many reads are made at once. SQLite's are this process's own work: more of them than there
+// are processors only wait for each other.
 func (d *DB) ReadersAtOnce() int {
-	switch {
-	case d.engine == SQLite:
-		return sqliteReaders + sqliteOthers
-	case d.OthersApart():
-		return int(d.server.readers + d.server.others)
-	default:
-		return int(d.server.readers)
+	if d.engine == SQLite {
+		return min(sqliteReaders, runtime.GOMAXPROCS(0))
 	}
+	return int(d.server.readers)
 }
 
 // OthersAtOnce returns how many connections read views of others, a quarter of those that read.

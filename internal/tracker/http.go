@@ -21,20 +21,22 @@ func (s *Service) Snapshot(c *gin.Context) error { return s.answer(c, s.snapshot
 // recordBytes is what a record of a page holds.
 const recordBytes = 3 << 10
 
-// answer reads a page when it is the client's turn, and writes it.
+// answer reads a page, within the client's share, and writes it.
 func (s *Service) answer(c *gin.Context, read func(context.Context, Client, query) (listing, error)) error {
 	ctx := c.Request.Context()
 	who, _ := ctx.Value(callerKey{}).(caller)
 	httpapi.Known(c, who.client.ID)
 	q, err := readQuery(c)
 	if err != nil {
-		return s.turns.in(ctx, who.client.ID, func() error { return cmp.Or(s.refusal(ctx, who), err) })
+		return share(s.turns.calls, who.client.ID, func() error {
+			return s.turns.in(ctx, who.client.ID, func() error { return cmp.Or(s.refusal(ctx, who), err) })
+		})
 	}
 	if err := httpapi.Hold(c, int64(q.page.size)*recordBytes); err != nil {
 		return err
 	}
 	var l listing
-	err = s.turns.in(ctx, who.client.ID, func() (err error) {
+	err = share(s.turns.calls, who.client.ID, func() (err error) {
 		l, err = s.asKnownNow(ctx, who, q, read)
 		return err
 	})

@@ -64,14 +64,12 @@ func (s *Service) read(ctx context.Context, c Client,
 	}
 	lookedAgain := false
 	for moved := 0; ; {
-		r, err := s.resolve(ctx, c.Views[0])
-		if err != nil {
-			return listing{}, s.unread(ctx, c, err)
-		}
-		l, err := page(ctx, r)
+		r, l, err := s.readOnce(ctx, c, page)
 		switch {
 		case err == nil:
 			return l, nil
+		case r == nil:
+			return listing{}, s.unread(ctx, c, err)
 		case ctx.Err() != nil || errors.Is(err, errClientChanged) || errs.KindOf(err) == errs.Unavailable:
 			return listing{}, err
 		case errors.Is(err, errMoved) && moved < mostMoves:
@@ -83,6 +81,21 @@ func (s *Service) read(ctx context.Context, c Client,
 			return listing{}, s.unread(ctx, c, err)
 		}
 	}
+}
+
+// readOnce looks at the client's view when it is the client's turn, and makes a page of it; r is nil when there is none.
+func (s *Service) readOnce(ctx context.Context, c Client, page func(context.Context, *relation) (listing, error)) (
+	r *relation, l listing, err error) {
+	err = s.turns.in(ctx, c.ID, func() error {
+		if r, err = s.resolve(ctx, c.Views[0]); err == nil && r.counted() {
+			l, err = page(ctx, r)
+		}
+		return err
+	})
+	if err == nil && !r.counted() {
+		l, err = page(ctx, r)
+	}
+	return r, l, err
 }
 
 // counted returns a page of a view made here: of the state that this process noted for the crawl a moment ago, or of
