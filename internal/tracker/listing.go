@@ -83,7 +83,8 @@ func (s *Service) read(ctx context.Context, c Client,
 	}
 }
 
-// readOnce looks at the client's view when it is the client's turn, and makes a page of it; r is nil when there is none.
+// readOnce looks at the client's view when it is the client's turn, and makes a page of it; r is nil when there is
+// none.
 func (s *Service) readOnce(ctx context.Context, c Client, page func(context.Context, *relation) (listing, error)) (
 	r *relation, l listing, err error) {
 	err = s.turns.in(ctx, c.ID, func() error {
