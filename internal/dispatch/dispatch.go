@@ -63,6 +63,7 @@ type Destination struct {
 // It is safe for concurrent use.
 type Scheduler[J any] struct {
 	config Config[J]
+	pool   pool[assignment[J]]
 
 	mu           sync.Mutex
 	open         bool
@@ -86,6 +87,7 @@ func New[J any](config Config[J]) *Scheduler[J] {
 	config.Slots = max(config.Slots, 1)
 	s := &Scheduler[J]{config: config, destinations: map[string]*destination[J]{}}
 	s.queue.members = map[*destination[J]]struct{}{}
+	s.pool.work = s.attempt
 	return s
 }
 
@@ -102,6 +104,7 @@ func (s *Scheduler[J]) Stop() <-chan struct{} {
 	s.open = false
 	dropped := s.dropQueued(func(*destination[J]) bool { return true })
 	s.mu.Unlock()
+	s.pool.close()
 	idle := make(chan struct{})
 	go func() {
 		if len(dropped) > 0 {
@@ -134,7 +137,7 @@ func (p Permit[J]) Send(job J) {
 		p.s.push(p.to, job)
 		return
 	}
-	go p.s.attempt(p.to, job, p.first)
+	p.s.pool.begin(assignment[J]{p.to, job, p.first})
 }
 
 // Cancel releases a permit whose attempt was never begun.
@@ -336,17 +339,17 @@ func (s *Scheduler[J]) spare(fast bool, limit int) bool {
 }
 
 // attempt sends one job; its slot is free as soon as its end is reported.
-func (s *Scheduler[J]) attempt(to *destination[J], job J, first bool) {
+func (s *Scheduler[J]) attempt(a assignment[J]) {
 	defer s.busy.Done()
-	s.config.Send(job, func(r Report) Streak {
+	s.config.Send(a.job, func(r Report) Streak {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		streak := Streak{Before: to.failures}
+		streak := Streak{Before: a.to.failures}
 		if !r.Void {
-			s.report(to, r)
+			s.report(a.to, r)
 		}
-		streak.After = to.failures
-		s.free(to, first)
+		streak.After = a.to.failures
+		s.free(a.to, a.first)
 		return streak
 	})
 }

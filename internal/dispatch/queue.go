@@ -45,6 +45,13 @@ type queued[J any] struct {
 	since time.Time
 }
 
+// assignment is a job that has its slot.
+type assignment[J any] struct {
+	to    *destination[J]
+	job   J
+	first bool // it did not wait in the database
+}
+
 // byOldest is the heap of the destinations that may take their oldest queued attempt, as far as they are concerned.
 type byOldest[J any] []*destination[J]
 
@@ -111,7 +118,7 @@ func (s *Scheduler[J]) advance() {
 			s.queue.park()
 			continue
 		}
-		go s.attempt(d, s.queue.pop(), true)
+		s.pool.begin(assignment[J]{d, s.queue.pop(), true})
 	}
 	s.queue.makeRoom(s)
 }
