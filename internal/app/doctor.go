@@ -128,7 +128,7 @@ func (d *examination) stored(ctx context.Context, listings func(context.Context)
 		listings(ctx)
 	}
 	d.queued(ctx)
-	base, fault, todo := d.callEndpoint(ctx)
+	base, todo, fault := d.callEndpoint(ctx)
 	d.Tried(fault, "own endpoint", todo, "", "%s answers and accepts the signature", base)
 	if !reached {
 		d.Say(doctor.Warning, "receivers", "repair the database first", "not checked")

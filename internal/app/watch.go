@@ -81,7 +81,7 @@ func (a *pipeline) watchKeys(ctx context.Context) error {
 // watchEndpoint looks whether the own endpoint is reached.
 func (a *pipeline) watchEndpoint(ctx context.Context) error {
 	return a.watch(ctx, "ESTIMATES_WEBHOOK_BASE_URL", failsFor, func(ctx context.Context) error {
-		if _, fault, _ := a.callEndpoint(ctx); fault != nil {
+		if _, _, fault := a.callEndpoint(ctx); fault != nil {
 			return fault
 		}
 		return nil
@@ -90,26 +90,26 @@ func (a *pipeline) watchEndpoint(ctx context.Context) error {
 
 // callEndpoint calls the own endpoint as the sender does, signed, with an event that it refuses once it trusts it. It
 // returns where that is, what is wrong with it, and what to do.
-func (a *pipeline) callEndpoint(ctx context.Context) (base string, fault error, todo string) {
+func (a *pipeline) callEndpoint(ctx context.Context) (base, todo string, fault error) {
 	base = strings.TrimRight(cmp.Or(a.cfg.BaseURL, ownURL(a.cfg.HTTPAddr)), "/")
 	secrets, err := loadSecrets(a.cfg, true)
 	if err != nil || len(secrets.webhooks) == 0 {
-		return base, errors.New("there is no secret to sign with"), "set WEBHOOK_SIGNING_SECRETS"
+		return base, "set WEBHOOK_SIGNING_SECRETS", errors.New("there is no secret to sign with")
 	}
 	answer := sending.TryOperator(ctx, receivers.Receiver{URL: base + "/api/material-requests/1/delivery-estimates",
 		Secrets: secrets.webhooks, Active: true}, "doctor", []byte("{}"), time.Now(), a.cfg.Timeout)
 	switch status := answer.Status; {
 	case answer.Err != nil:
-		return base, fmt.Errorf("%s does not answer: %w", base, answer.Err),
-			"start the api, or correct ESTIMATES_WEBHOOK_BASE_URL"
+		return base, "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL",
+			fmt.Errorf("%s does not answer: %w", base, answer.Err)
 	case status == http.StatusUnauthorized:
-		return base, fmt.Errorf("%s refuses the signature", base),
-			"if this is another installation's api set HTTP_ADDR and ADMIN_ADDR as yours has them; " +
-				"otherwise give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP"
+		return base, "if this is another installation's api set HTTP_ADDR and ADMIN_ADDR as yours has them; " +
+				"otherwise give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP",
+			fmt.Errorf("%s refuses the signature", base)
 	case status != http.StatusBadRequest:
-		return base, fmt.Errorf("%s answers with status %d", base, status),
-			"correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api"
+		return base, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api",
+			fmt.Errorf("%s answers with status %d", base, status)
 	default:
-		return base, nil, ""
+		return base, "", nil
 	}
 }

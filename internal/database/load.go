@@ -61,6 +61,8 @@ func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []strin
 		if err != nil {
 			return err
 		}
+		waits(own.PgConn(), true) // the server says nothing until the last row has come
+		defer waits(own.PgConn(), false)
 		reader, writer := io.Pipe()
 		var rows sync.WaitGroup
 		rows.Go(func() {
@@ -143,7 +145,8 @@ func putAside(ctx context.Context, conn *sql.Conn, columns int, next Source) err
 
 // insertAside inserts the rows one by one.
 func insertAside(ctx context.Context, conn *sql.Conn, columns int, next Source) error {
-	insert, err := conn.PrepareContext(ctx, "INSERT INTO temp.load_rows VALUES "+Places(1, columns))
+	insert, err := conn.PrepareContext(ctx,
+		"INSERT INTO temp.load_rows VALUES "+Places(1, columns)) //nolint:gosec // places alone
 	if err != nil {
 		return err
 	}
