@@ -82,6 +82,18 @@ f_faults
 	}
 }
 
+func TestNegativeValues_of_a_setting_are_no_flags(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"settings set k -1 -o json": "settings set k -o json -- -1", "settings set k 5": "settings set k 5",
+		"delivery list -1": "delivery list -1",
+	} {
+		if got := strings.Join(negativeValues(strings.Fields(args)), " "); got != want {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}
+
 func TestRun_suggests_commands_names_values_and_exits_2(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{

@@ -187,14 +187,12 @@ func (d *examination) waiting(ctx context.Context) {
 func (d *examination) processes(ctx context.Context) (work bool) {
 	const name = "processes"
 	found, err := d.figures.Processes(ctx)
-	shown := "none runs"
+	list := make([]string, len(found))
 	for i, p := range found {
-		one := fmt.Sprintf("%s %s since %s", p.Role, p.Version, p.Since.Format(time.RFC3339))
-		if shown += ", " + one; i == 0 {
-			shown = one
-		}
+		list[i] = fmt.Sprintf("%s %s since %s", p.Role, p.Version, p.Since.Format(time.RFC3339))
 		work = work || p.Works()
 	}
+	shown := cmp.Or(strings.Join(list, ", "), "none runs")
 	if len(found) > 0 && !work {
 		d.Say(doctor.Warning, name, "start a worker: requests are accepted and wait", "no worker runs; %s", shown)
 		return false

@@ -2,6 +2,7 @@ package database_test
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -87,8 +88,27 @@ func TestServer_that_has_a_successor_is_given_up_soon_but_not_by_maintenance(t *
 	if err := sleep(t.Context()); errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("a statement that another server is to be asked: %v", err)
 	}
-	if err := db.InTx(database.ForMaintenance(t.Context()), "wait", sleep); err != nil {
+	patiently := func() error { return db.InTx(database.ForMaintenance(t.Context()), "wait", sleep) }
+	if err := patiently(); err != nil {
 		t.Errorf("a statement that may take long: %v", err)
+	}
+	if err := db.From(t.Context()).Exec(`CREATE TABLE loaded (n bigint)`).Error; err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	slow := func() ([][]byte, error) { // the server says nothing until the last row has come
+		if rows++; rows > 1 {
+			return nil, io.EOF
+		}
+		return [][]byte{[]byte("1")}, patiently()
+	}
+	err := db.Load(t.Context(), "loaded", []string{"n"}, slow,
+		func(_ context.Context, store func() (int64, error)) error {
+			_, err := store()
+			return err
+		})
+	if err != nil {
+		t.Errorf("a load whose rows come slowly: %v", err)
 	}
 }
 

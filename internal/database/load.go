@@ -30,6 +30,7 @@ type Source func() ([][]byte, error)
 // timeout. PostgreSQL copies them; on SQLite they are put aside first, so that other processes can write meanwhile.
 func (d *DB) Load(ctx context.Context, table string, columns []string, next Source,
 	fn func(ctx context.Context, store func() (int64, error)) error) error {
+	ctx = ForMaintenance(ctx) // while rows come the server says nothing, however long that is
 	err := d.write.WithContext(ctx).Connection(func(g *gorm.DB) error {
 		conn, ok := g.Statement.ConnPool.(*sql.Conn)
 		if !ok {
@@ -39,12 +40,7 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 			return d.loadSQLite(ctx, g, conn, table, columns, next, fn)
 		}
 		return d.inTx(ctx, g, "load records", func(ctx context.Context) error {
-			if _, err := Exec(ctx, d.SQL(ctx), "SET LOCAL statement_timeout = 0"); err != nil {
-				return err
-			}
-			return fn(ctx, func() (int64, error) {
-				return copyRows(ctx, conn, table, columns, next)
-			})
+			return fn(ctx, func() (int64, error) { return copyRows(ctx, conn, table, columns, next) })
 		})
 	})
 	return Translate(err)
@@ -61,8 +57,6 @@ func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []strin
 		if err != nil {
 			return err
 		}
-		waits(own.PgConn(), true) // the server says nothing until the last row has come
-		defer waits(own.PgConn(), false)
 		reader, writer := io.Pipe()
 		var rows sync.WaitGroup
 		rows.Go(func() {

@@ -112,8 +112,7 @@ func (s *DueStore) SetAside(ctx context.Context, suppliers []string) error {
 // row.
 func (s *DueStore) DueAgain(ctx context.Context, supplierID string, now time.Time) error {
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET due_at = $2 WHERE supplier_id = $1`,
-		supplierID,
-		now.UnixMicro())
+		supplierID, now.UnixMicro())
 	return errs.Doing("store when a receiver is due", err)
 }
 

@@ -28,7 +28,6 @@ func (s *healthStore) lockTests(ctx context.Context, supplierID string) (recent 
 func (s *healthStore) saveTests(ctx context.Context, supplierID string, recent []int64) error {
 	text, _ := json.Marshal(recent) // of numbers: it never fails
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_tests SET recent = $1 WHERE supplier_id = $2`,
-		string(text),
-		supplierID)
+		string(text), supplierID)
 	return errs.Doing("count test calls", err)
 }

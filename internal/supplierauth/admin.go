@@ -140,9 +140,9 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 }
 
 // Deactivate refuses the supplier's API keys and ends all its sessions. Access tokens that are out live until their
-// expiry. Step 1 commits that it is inactive: from then on no key, refresh token or portal link of
-// it is taken. Step 2 ends the sessions by batches,
-// however many there are. A crash between leaves them to Activate. Errors: errs.NotFound.
+// expiry. Step 1 commits that it is inactive: from then on no key, refresh token or portal link of it is
+// taken. Step 2 ends the sessions by batches, however many there are. A crash between leaves them to Activate. Errors:
+// errs.NotFound.
 func (s *Service) Deactivate(ctx context.Context, id string) error {
 	if err := s.setActive(ctx, "deactivate supplier", id, false); err != nil {
 		return err

@@ -94,7 +94,10 @@ func (s *Service) readOnce(ctx context.Context, c Client, page func(context.Cont
 		return err
 	})
 	if err == nil && !r.counted() {
-		l, err = page(ctx, r)
+		err = share(s.turns.others, c.ID, func() (err error) {
+			l, err = page(ctx, r)
+			return err
+		})
 	}
 	return r, l, err
 }

@@ -190,8 +190,8 @@ func (s *store) shareView(ctx context.Context, name string) error {
 	if err != nil || len(roles) == 0 {
 		return err
 	}
-	_, err = database.Exec(ctx, s.db.SQL(ctx), "GRANT SELECT ON "+quote(name)+" TO "+strings.Join(lists.Of(roles, quote),
-		", "))
+	_, err = database.Exec(ctx, s.db.SQL(ctx),
+		"GRANT SELECT ON "+quote(name)+" TO "+strings.Join(lists.Of(roles, quote), ", "))
 	return err
 }
 

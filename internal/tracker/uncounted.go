@@ -35,16 +35,11 @@ type view struct {
 	sel database.Select
 }
 
-// uncounted returns a page of the client's view, within the shares of reading. The service's own tables are read before
-// the view and written after it: a page that holds a connection and waits for a second one waits for itself where the
-// reader has one.
+// uncounted returns a page of the client's view. The service's own tables are read before the view and written after
+// it: a page that holds a connection and waits for a second one waits for itself where the reader has one.
 func (s *Service) uncounted(ctx context.Context, c Client, r *relation, key pinKey, q query,
 	present func(view, context.Context, query) (state, error),
 	page func(view, context.Context, state, query) (listing, error)) (l listing, err error) {
-	if !s.turns.others.Take(c.ID, 1) {
-		return listing{}, beyondShare()
-	}
-	defer s.turns.others.Release(c.ID, 1)
 	first := q.page.number == 1
 	noted, err := s.look(ctx, c, r, key, first)
 	if err != nil {
