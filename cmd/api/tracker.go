@@ -99,7 +99,7 @@ func trackerLoad() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		loaded, err := a.Trackers.Load(ctx, id, file, replace, nil)
+		loaded, err := a.Trackers.Load(ctx, id, file, replace)
 		for _, warning := range loaded.Warnings {
 			cmd.PrintErrln("warning: " + warning)
 		}

@@ -26,10 +26,9 @@ type Loaded struct {
 
 // Load stores the records of a file, all or none, in the built-in store; NDJSON when the file begins with {, else CSV
 // with a header. With replace they take the place of the client's records of the load dates that the file has. It makes
-// and grants the client's view when it has none. progress, which may be nil, gets the lines read. Errors: errs.Invalid
-// names the first 100 bad lines with everything that is wrong with them; errs.NotFound: no such client.
-func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, replace bool,
-	progress func(lines int64)) (Loaded, error) {
+// and grants the client's view when it has none. Errors: errs.Invalid names the first 100 bad lines with everything
+// that is wrong with them; errs.NotFound: no such client.
+func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, replace bool) (Loaded, error) {
 	lines, err := newLines(file)
 	if err != nil {
 		return Loaded{}, err
@@ -45,13 +44,7 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, rep
 		if bad, isBad := errors.AsType[*badLine](err); isBad {
 			return nil, lines.refuse(bad)
 		}
-		if err != nil {
-			return nil, err
-		}
-		if progress != nil {
-			progress(lines.number)
-		}
-		return row, nil
+		return row, err
 	}
 	lines.prefix = fmt.Appendf(nil, "%d", client.number)
 	err = s.deps.DB.Load(ctx, "tracker_records", names, source,

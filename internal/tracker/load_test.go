@@ -21,6 +21,7 @@ import (
 // many is a file of n lines that is made while it is read.
 type many struct {
 	n, made int
+	each    func(made int) // nil: nothing
 	rest    []byte
 }
 
@@ -29,7 +30,9 @@ func (m *many) Read(p []byte) (int, error) {
 		if m.made == m.n {
 			return 0, io.EOF
 		}
-		m.made++
+		if m.made++; m.each != nil {
+			m.each(m.made)
+		}
 		m.rest = fmt.Appendf(nil, `{"imei":%d,"dt_carga":"2026-11-20","data_de_ping":"2026-11-19","hora_de_ping":"10:00:00",`+
 			`"dispositivo":"Rastreador %d","latitude":-23.5}`+"\n", m.made, m.made)
 	}
@@ -51,13 +54,13 @@ func TestLoad_takes_constant_memory(t *testing.T) {
 			return int64(m.HeapAlloc)
 		}
 		before, most, samples := live(), int64(0), 0
-		sample := func(line int64) {
-			if line%int64(lines/10) == 0 {
+		sample := func(line int) {
+			if line%(lines/10) == 0 {
 				most = max(most, live()-before)
 				samples++
 			}
 		}
-		loaded, err := f.service.Load(t.Context(), f.client.ID, &many{n: lines}, false, sample)
+		loaded, err := f.service.Load(t.Context(), f.client.ID, &many{n: lines, each: sample}, false)
 		if err != nil || loaded.Records != int64(lines) {
 			t.Fatalf("%+v, %v", loaded, err)
 		}
@@ -81,7 +84,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	fleet := newFleet(f, databasetest.Open(f, database.SQLite))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		loaded, err := fleet.service.Load(context.Background(), fleet.client.ID, bytes.NewReader(text), false, nil)
+		loaded, err := fleet.service.Load(context.Background(), fleet.client.ID, bytes.NewReader(text), false)
 		if err != nil && errs.KindOf(err) != errs.Invalid {
 			t.Fatalf("%q: %v", text, err)
 		}
@@ -136,7 +139,7 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	f := newFleet(t, db)
-	if _, err := f.service.Load(t.Context(), f.client.ID, &many{n: 5000}, false, nil); err != nil {
+	if _, err := f.service.Load(t.Context(), f.client.ID, &many{n: 5000}, false); err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping)

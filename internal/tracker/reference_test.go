@@ -96,7 +96,7 @@ func (f *fleet) load(rows ...row) {
 		}
 		text.Write(append(line, '\n'))
 	}
-	if _, err := f.service.Load(context.WithoutCancel(f.tb.Context()), f.client.ID, &text, false, nil); err != nil {
+	if _, err := f.service.Load(context.WithoutCancel(f.tb.Context()), f.client.ID, &text, false); err != nil {
 		f.tb.Fatal(err)
 	}
 	for _, r := range rows {

@@ -67,7 +67,7 @@ func TestLoad_takes_the_files_of_spreadsheets_in_Brazil_as_they_are(t *testing.T
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		for name, text := range files {
 			f := newFleet(t, db)
-			loaded, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(text), false, nil)
+			loaded, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(text), false)
 			if err != nil || loaded.Records != 2 {
 				t.Errorf("%s: %+v, %v", name, loaded, err)
 				continue
@@ -105,7 +105,7 @@ func TestLoad_says_what_a_file_is_that_it_cannot_read(t *testing.T) {
 		"day in CSV":   {"imei,dt_carga\n1,20/11/2026\n", "YYYY-MM-DD"},
 	} {
 		f := newFleet(t, db)
-		_, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(test.text), false, nil)
+		_, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(test.text), false)
 		if errs.KindOf(err) != errs.Invalid {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -124,7 +124,7 @@ func TestLoad_takes_the_place_of_a_days_records_only_with_replace(t *testing.T) 
 		load := func(replace bool, text string) did {
 			t.Helper()
 			loaded, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader("imei,dt_carga,dispositivo\n"+text),
-				replace, nil)
+				replace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func TestLoad_takes_the_place_of_a_days_records_only_with_replace(t *testing.T) 
 			t.Errorf("the list is %v", got)
 		}
 		ahead := "imei,dt_carga,data_de_ping\n1,2026-11-22,2026-11-23\n2,2026-11-22,2026-11-22\n3,2026-11-22,2036-01-01\n"
-		loaded, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(ahead), false, nil)
+		loaded, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(ahead), false)
 		if err != nil || loaded.Records != 3 || !strings.Contains(strings.Join(loaded.Warnings, ""), "of 2 records") {
 			t.Errorf("clocks that are ahead: %+v, %v", loaded, err)
 		}
