@@ -27,8 +27,8 @@ func TestPlans_of_SQLite_read_a_page_by_its_ids(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		g := guard{strict: strict}
 		for statement, own := range map[string][]any{
-			r.fleetStatement(form{strict: strict}):                []any{`[1,2,3]`},
-			r.listStatement(form{strict: strict, deferred: true}): []any{"2026-11-20", 1000, 20, 300},
+			r.fleetStatement(form{strict: strict}):                {`[1,2,3]`},
+			r.listStatement(form{strict: strict, deferred: true}): {"2026-11-20", 1000, 20, 300},
 		} {
 			var plan strings.Builder
 			err := rows.Select(t.Context(), "EXPLAIN QUERY PLAN "+statement, func(row [][]byte) error {
