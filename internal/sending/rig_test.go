@@ -167,7 +167,7 @@ func newRig(tb testing.TB, db *database.DB, s setup) *rig {
 	deps := sending.Deps{
 		DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now, Destinations: r.suppliers, Ledger: r.ledger,
 		BaseURL:    r.own.URL,
-		OwnSecrets: []webhook.Secret{r.ownSecret}, Timeout: 2 * time.Second, AllowPrivate: true, Concurrency: 16,
+		OwnSecrets: []webhook.Secret{r.ownSecret}, Timeout: time.Minute, AllowPrivate: true, Concurrency: 16,
 		Schedule: []time.Duration{20 * time.Millisecond, 20 * time.Millisecond},
 	}
 	if s.deps != nil {
