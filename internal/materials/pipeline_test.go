@@ -287,7 +287,7 @@ func (p *pipeline) deliverOwn(r round.Round, e webhook.Event) *httptest.Response
 	return p.deliver(ownID(r), e)
 }
 
-// breaks is how often a caller is told that its change waited too long for another's, on the busiest of machines.
+// breaks is how often a change may have waited too long for another one, on the busiest of machines.
 const breaks = 30
 
 // call sends a request to the handlers. As every client does, it sends again what was broken off.
