@@ -165,7 +165,7 @@ func Misspelled(environ map[string]string) (warnings []error) {
 			continue
 		}
 		for _, meant := range variables {
-			if Near(name, meant) {
+			if near(name, meant, 2) {
 				warnings = append(warnings, fmt.Errorf("%s is set and means nothing: is it %s?", name, meant))
 				break
 			}
@@ -174,9 +174,7 @@ func Misspelled(environ map[string]string) (warnings []error) {
 	return warnings
 }
 
-// Near reports whether one or two edits of a letter make one text of the other.
-func Near(a, b string) bool { return near(a, b, 2) }
-
+// near reports whether so many edits of a letter make one text of the other.
 func near(a, b string, edits int) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]
