@@ -52,7 +52,7 @@ func supplierCommand() *cobra.Command {
 			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Activate(ctx, id) }))
 }
 
-// supplierFlags are the flags that create and update share. What they are before is their defaults.
+// supplierFlags are the flags that create and update share. Their values before are the defaults.
 type supplierFlags struct {
 	name, webhookURL, scopes string
 	accessTTL, refreshTTL    time.Duration

@@ -35,6 +35,9 @@ func retentionCommand() *cobra.Command {
 			}
 			old = operator.Days(a.Now(), kept)
 		}
+		if old.Before.After(a.Now()) { // one to come would take what is made meanwhile
+			return nil, usage{errNotOver}
+		}
 		pruned, err := a.Requests.Prune(ctx, old)
 		if err != nil && pruned.Requests > 0 {
 			err = fmt.Errorf("%w (%d requests are deleted)", err, pruned.Requests)
@@ -59,7 +62,7 @@ func retentionCommand() *cobra.Command {
 
 func parseBefore(text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil && !at.After(time.Now()) { // else it takes what is made meanwhile
+		if at, err := time.Parse(layout, text); err == nil {
 			return at, nil
 		}
 	}
