@@ -22,6 +22,8 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // The pools of PostgreSQL: one that writes, one for each Rows. Both give their connections up together (reset) when
@@ -306,15 +308,6 @@ func openGorm(dialector gorm.Dialector, refusals *refusals) (*gorm.DB, error) {
 	return g, translatePlugin(g, refusals)
 }
 
-// connection returns pgx's connection under one of database/sql's.
-func connection(c any) (*pgx.Conn, error) {
-	own, ok := c.(*conn)
-	if !ok {
-		return nil, errors.New("not a connection of this package")
-	}
-	return own.Conn.Conn(), nil
-}
-
 const (
 	codeFull     = "53300"
 	codeDiskFull = "53100"
@@ -355,16 +348,14 @@ func patiently(ctx context.Context, log *slog.Logger, fn func() error) error {
 	defer cancel()
 	for try := 1; ; try++ {
 		err := fn()
-		if !busy(err) || patience.Err() != nil {
+		if !busy(err) {
 			return err
 		}
 		if try == 1 {
 			log.WarnContext(ctx, "waiting for the database server: it is busy", "longest", startTime, "error", err)
 		}
-		select {
-		case <-patience.Done():
+		if sleep.For(patience, startRetry); patience.Err() != nil {
 			return err
-		case <-time.After(startRetry):
 		}
 	}
 }

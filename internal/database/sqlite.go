@@ -17,6 +17,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // The embedded engine: one file, one writer. Commits survive a loss of power (synchronous FULL, WAL). SQLite itself
@@ -212,9 +213,6 @@ func (d *DB) Yield(ctx context.Context, since time.Time) time.Time {
 	case d.Engine() != SQLite || time.Since(since) < yieldAfter:
 		return since
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(yieldFor):
-	}
+	sleep.For(ctx, yieldFor)
 	return time.Now()
 }
