@@ -94,7 +94,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.session.found = func() { s.limit(s.fewWriters()) }
 	}
 	refused := &refusals{log: config.Log}
-	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), refused)
+	g, err := openGorm(postgres.Dialector{Config: &postgres.Config{Conn: sqlDB}}, refused)
 	if err != nil {
 		s.write.Close()
 		return nil, fmt.Errorf("open database: %w", Translate(err))
@@ -295,17 +295,13 @@ func (s *server) ping(ctx context.Context) error {
 
 // openGorm opens gorm without its own transactions and its ping, with the log and the translation of errors of this
 // package.
-func openGorm(dialector gorm.Dialector, refusals *refusals) (*gorm.DB, error) {
-	g, err := gorm.Open(dialector, &gorm.Config{
+func openGorm(dialector SavingDialector, refusals *refusals) (*gorm.DB, error) {
+	return gorm.Open(translating{dialector, refusals}, &gorm.Config{
 		SkipDefaultTransaction: true,
 		TranslateError:         true,
 		DisableAutomaticPing:   true,
 		Logger:                 &statements{logger.Discard, refusals.log},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return g, translatePlugin(g, refusals)
 }
 
 const (

@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/sleep"
 )
@@ -38,11 +36,11 @@ var embedded atomic.Pointer[engine]
 // engine is a driver of database/sql and gorm's words for it.
 type engine struct {
 	driver    string
-	dialector func(*sql.DB) gorm.Dialector
+	dialector func(*sql.DB) SavingDialector
 }
 
 // Embed makes SQLite known; internal/database/sqlite calls it.
-func Embed(driver string, dialector func(*sql.DB) gorm.Dialector) {
+func Embed(driver string, dialector func(*sql.DB) SavingDialector) {
 	embedded.Store(&engine{driver, dialector})
 }
 
