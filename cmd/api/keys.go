@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 func migrateCommand() *cobra.Command {
@@ -27,9 +28,9 @@ func keysCommand() *cobra.Command {
 	secrets := generate.Flags().Bool("secrets", false, "print a value for SECRETS_KEY instead")
 	generate.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *secrets {
-			return printGenerated(cmd, app.GenerateSecretsKey)
+			return printGenerated(cmd, supplierauth.GenerateSecretsKey)
 		}
-		return printGenerated(cmd, app.GenerateSigningKey)
+		return printGenerated(cmd, supplierauth.GenerateSigningKey)
 	}
 	return group("keys", "make keys", generate)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/scoreboard/sample"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -118,10 +119,7 @@ func (l *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, err := strconv.Atoi(l.answer)
 	if err != nil { // slow
 		status = http.StatusOK
-		select {
-		case <-time.After(slowAnswer):
-		case <-r.Context().Done():
-		}
+		sleep.For(r.Context(), slowAnswer)
 	}
 	w.WriteHeader(status)
 }

@@ -30,7 +30,7 @@ func serveCommand() *cobra.Command {
 		if err != nil {
 			return configFault{err}
 		}
-		var started func(context.Context, *app.App, string) error
+		started := func(context.Context, *app.App, string) error { return nil }
 		if *demo {
 			if started, err = demonstrate(cmd, cfg); err != nil {
 				return failure{err}

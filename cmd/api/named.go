@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/supplyhub/supplyhub/internal/app"
-	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
@@ -52,21 +51,15 @@ func idOf(ctx context.Context, names map[string]string, kind, note, named string
 	if _, found := names[named]; found {
 		return named, nil
 	}
-	var found, near []string
+	var found []string
 	for _, id := range slices.Sorted(maps.Keys(names)) {
-		name := names[id]
-		if strings.EqualFold(name, named) {
+		if strings.EqualFold(names[id], named) {
 			found = append(found, id)
-		}
-		for _, text := range []string{id, name} {
-			if config.Near(strings.ToLower(named), strings.ToLower(text)) {
-				near = append(near, text)
-			}
 		}
 	}
 	switch len(found) {
 	case 0:
-		return "", errs.New(errs.NotFound, "There is no "+kind+" "+named+didYouMean(near))
+		return "", errs.New(errs.NotFound, "There is no "+kind+" "+named)
 	case 1:
 		logctx.Note(ctx, slog.String(note, found[0]))
 		return found[0], nil
@@ -74,24 +67,6 @@ func idOf(ctx context.Context, names map[string]string, kind, note, named string
 		return "", errs.New(errs.Invalid, fmt.Sprintf("%d %ss have the name %s: give an id, %s", len(found), kind, named,
 			strings.Join(found, " or ")))
 	}
-}
-
-// onlyCommands refuses arguments of a command that only holds others. cobra's own NoArgs suggests nothing, and cobra
-// itself suggests for the root command alone.
-func onlyCommands(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	cmd.SuggestionsMinimumDistance = 2
-	return fmt.Errorf("unknown command %q%s", args[0], didYouMean(cmd.SuggestionsFor(args[0])))
-}
-
-// didYouMean returns a hint at what was probably meant, or nothing.
-func didYouMean(near []string) string {
-	if len(near) == 0 {
-		return ""
-	}
-	return ": did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // choice is a flag that takes one of a few values.

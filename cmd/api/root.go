@@ -85,7 +85,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "api",
 		Short:         "supplyhub: the HTTP API and its operator commands",
-		Args:          onlyCommands,
+		Args:          cobra.NoArgs,
 		RunE:          serve.RunE,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -110,7 +110,7 @@ func newRoot() *cobra.Command {
 
 // group makes a command that only holds others: called by itself it is bad usage.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: onlyCommands, RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return fmt.Errorf("%q needs a command", cmd.CommandPath())
 	}}
 	cmd.AddCommand(children...)

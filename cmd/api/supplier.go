@@ -9,13 +9,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
-const (
-	defaultOverlap     = 24 * time.Hour
-	defaultConcurrency = " (default RECEIVER_CONCURRENCY)"
-)
+const defaultOverlap = 24 * time.Hour
 
 func supplierCommand() *cobra.Command {
 	supplier := subject{supplierOf, "api supplier COMMAND Acme"}
@@ -54,7 +52,7 @@ func supplierCommand() *cobra.Command {
 			func(ctx context.Context, a *app.App, id string) error { return a.Suppliers.Activate(ctx, id) }))
 }
 
-// supplierFlags are the flags that create and update share.
+// supplierFlags are the flags that create and update share. Their values before are the defaults.
 type supplierFlags struct {
 	name, webhookURL, scopes string
 	accessTTL, refreshTTL    time.Duration
@@ -65,26 +63,16 @@ func (f *supplierFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.name, "name", "", "name of the supplier")
 	flags.StringVar(&f.webhookURL, "webhook-url", "",
 		"address of the supplier's receiver; one that contains {id} is called as it is written")
-	flags.DurationVar(&f.accessTTL, "access-ttl", supplierauth.DefaultAccessTTL, "lifetime of access tokens")
-	flags.DurationVar(&f.refreshTTL, "refresh-ttl", supplierauth.DefaultRefreshTTL, "lifetime of refresh tokens")
-	flags.StringVar(&f.scopes, "scopes", strings.Join(supplierauth.DefaultScopes(), ","),
-		"scopes of its tokens, separated by commas")
+	flags.DurationVar(&f.accessTTL, "access-ttl", f.accessTTL, "lifetime of access tokens")
+	flags.DurationVar(&f.refreshTTL, "refresh-ttl", f.refreshTTL, "lifetime of refresh tokens")
+	flags.StringVar(&f.scopes, "scopes", f.scopes, "scopes of its tokens, separated by commas")
 	flags.IntVar(&f.receiverConcurrency, "receiver-concurrency", 0,
-		"most calls to its receiver at once, 1 to 10000"+defaultConcurrency)
-}
-
-func splitList(text string) []string {
-	list := []string{}
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			list = append(list, part)
-		}
-	}
-	return list
+		"most calls to its receiver at once, 1 to 10000, instead of RECEIVER_CONCURRENCY")
 }
 
 func supplierCreate() *cobra.Command {
-	var f supplierFlags
+	f := supplierFlags{accessTTL: supplierauth.DefaultAccessTTL, refreshTTL: supplierauth.DefaultRefreshTTL,
+		scopes: strings.Join(supplierauth.DefaultScopes(), ",")}
 	cmd := &cobra.Command{Use: "create", Short: "create a supplier; its key and secret are shown once", Args: cobra.NoArgs,
 		Example: `  api supplier create --name Acme
   api supplier create --name Acme --webhook-url https://hooks.acme.example \
@@ -92,7 +80,7 @@ func supplierCreate() *cobra.Command {
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		created, err := a.Suppliers.CreateSupplier(ctx, supplierauth.Supplier{
 			Name: f.name, WebhookURL: f.webhookURL, AccessTTL: f.accessTTL, RefreshTTL: f.refreshTTL,
-			Scopes:              splitList(f.scopes),
+			Scopes:              config.List(f.scopes),
 			ReceiverConcurrency: f.patch(cmd.Flags()).ReceiverConcurrency,
 		})
 		if err != nil {
@@ -124,7 +112,7 @@ func supplierList() *cobra.Command {
 }
 
 func supplierUpdate(supplier subject) *cobra.Command {
-	var f supplierFlags
+	var f supplierFlags // without defaults: a flag that is not given changes nothing
 	var cmd *cobra.Command
 	cmd = supplier.command("update", "change the given values of a supplier",
 		func(ctx context.Context, a *app.App, id string) (any, error) {
@@ -134,11 +122,6 @@ func supplierUpdate(supplier subject) *cobra.Command {
   api supplier update Acme --scopes material-requests,products,webhooks,orders:read`
 	f.add(cmd.Flags())
 	cmd.PreRunE = somethingGiven
-	none := map[string]string{"duration": "0s", "int": "0"} // defaults that pflag does not print
-	// A flag that is not given changes nothing, so help must not show a default.
-	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		flag.DefValue, flag.Usage = none[flag.Value.Type()], strings.TrimSuffix(flag.Usage, defaultConcurrency)
-	})
 	return cmd
 }
 
@@ -147,7 +130,7 @@ func (f *supplierFlags) patch(flags *pflag.FlagSet) supplierauth.SupplierPatch {
 	return supplierauth.SupplierPatch{
 		Name: given(flags, "name", f.name), WebhookURL: given(flags, "webhook-url", f.webhookURL),
 		AccessTTL: given(flags, "access-ttl", f.accessTTL), RefreshTTL: given(flags, "refresh-ttl", f.refreshTTL),
-		Scopes:              given(flags, "scopes", splitList(f.scopes)),
+		Scopes:              given(flags, "scopes", config.List(f.scopes)),
 		ReceiverConcurrency: given(flags, "receiver-concurrency", f.receiverConcurrency),
 	}
 }

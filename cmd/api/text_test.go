@@ -94,10 +94,10 @@ func TestNegativeValues_of_a_setting_are_no_flags(t *testing.T) {
 	}
 }
 
-func TestRun_suggests_commands_names_values_and_exits_2(t *testing.T) {
+func TestRun_says_what_is_wrong_with_a_call_and_exits_2(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{
-		"serv": "serve", "delivery lst": "list", "tracker client creat": "create", "suplier": "supplier",
+		"serv": `unknown command "serv"`, "tracker client creat": `unknown command "creat"`,
 		"delivery list --stauts dead": "delivery list [flags]", "delivery list --status ded": "dead",
 		"supplier update sup_x": "nothing to change", "rate set road": "nothing to change",
 		"delivery redeliver": "nothing to redeliver", "delivery redeliver a --status dead": "not both",

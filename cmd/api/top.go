@@ -6,19 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/figures"
-	"github.com/supplyhub/supplyhub/internal/sleep"
-	"github.com/supplyhub/supplyhub/internal/terminal"
-)
-
-const (
-	topEvery = 2 * time.Second
-	toTop    = "\x1b[H\x1b[2J"
 )
 
 // overview reads as the console's figures.
@@ -44,36 +36,12 @@ func (o overview) writeText(w io.Writer) (err error) {
 }
 
 func topCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "top", Args: cobra.NoArgs,
-		Short: "show the console's overview in the terminal, until Ctrl-C",
-		Long: `Shows the console's overview: what all processes did in the last minute and what they counted. Without a
-terminal it is printed once.`,
-		Example: "  api top\n  api top -o json"}
-	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		screen, ok := cmd.OutOrStdout().(*terminal.Writer)
-		if !ok || !screen.IsTerminal() || asJSON(cmd) {
+	return &cobra.Command{Use: "top", Args: cobra.NoArgs, Short: "print the console's overview",
+		Long: `Prints the console's overview: what all processes did in the last minute and what they counted. To see it
+change, run it again and again, as watch does.`,
+		Example: "  api top -o json\n  watch api top",
+		RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 			now, err := a.Overview(ctx)
 			return overview{now}, err
-		}
-		for ctx.Err() == nil {
-			if err := draw(ctx, screen, a); err != nil {
-				return nil, err
-			}
-			sleep.For(ctx, topEvery)
-		}
-		return (*list)(nil), nil
-	})
-	return cmd
-}
-
-// draw draws one picture; a database that does not answer is said in it.
-func draw(ctx context.Context, screen *terminal.Writer, a *app.App) error {
-	var text strings.Builder
-	now, err := a.Overview(ctx)
-	if err != nil {
-		fmt.Fprintln(&text, explain(err))
-	} else if err := (overview{now}).writeText(&text); err != nil {
-		return err
-	}
-	return screen.Control(toTop + terminal.Clean(text.String()))
+		})}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/app"
+	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/tracker"
 )
 
@@ -38,7 +39,7 @@ func trackerCreate() *cobra.Command {
 	cmd := &cobra.Command{Use: "create", Short: "create a client; its key is shown once", Args: cobra.NoArgs,
 		Example: "  api tracker client create --name Acme"}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		created, err := a.Trackers.CreateClient(ctx, name, splitList(views))
+		created, err := a.Trackers.CreateClient(ctx, name, config.List(views))
 		noteViews(ctx, cmd, a, views, err)
 		return created, err
 	})
@@ -52,7 +53,7 @@ func noteViews(ctx context.Context, cmd *cobra.Command, a *app.App, views string
 	if err != nil {
 		return
 	}
-	for _, note := range a.Trackers.ViewNotes(ctx, splitList(views)) {
+	for _, note := range a.Trackers.ViewNotes(ctx, config.List(views)) {
 		cmd.PrintErrln("note: " + note)
 	}
 }
@@ -70,7 +71,7 @@ func trackerSetViews(client subject) *cobra.Command {
 	var cmd *cobra.Command
 	cmd = client.command("set-views", "replace a client's views",
 		func(ctx context.Context, a *app.App, id string) (any, error) {
-			changed, err := a.Trackers.SetViews(ctx, id, splitList(views))
+			changed, err := a.Trackers.SetViews(ctx, id, config.List(views))
 			noteViews(ctx, cmd, a, views, err)
 			return changed, err
 		})

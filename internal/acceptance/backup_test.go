@@ -364,7 +364,7 @@ func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := func() int {
-		found, err := filepath.Glob(filepath.Join(dir, ".backup-*", "supplyhub.db"))
+		found, err := filepath.Glob(filepath.Join(dir, ".backup", "files", "supplyhub.db"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -383,16 +383,16 @@ func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
 	if err := os.Remove(endless); err != nil {
 		t.Fatal(err)
 	}
-	apptest.MustCommand[object](t, h, "backup", filepath.Join(dir, "first.tar"))
-	if left() != 1 {
-		t.Error("a backup has removed what another one is about to finish")
+	_, errOut, code := h.Command(t, "backup", filepath.Join(dir, "second.tar"))
+	if code != 1 || !strings.Contains(errOut, "another backup into "+dir+" is under way") || left() != 1 {
+		t.Errorf("a second one at the same time: exit code %d, %s", code, errOut)
 	}
 	if err := backup.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = backup.Wait() // it was killed
 	apptest.MustCommand[object](t, h, "backup", filepath.Join(dir, "next.tar"))
-	if names := files(t, dir); !slices.Equal(names, []string{"", "/first.tar", "/next.tar"}) {
+	if names := files(t, dir); !slices.Equal(names, []string{"", "/next.tar"}) {
 		t.Errorf("next to the backups are %v", names)
 	}
 }

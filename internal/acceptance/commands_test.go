@@ -204,7 +204,7 @@ func TestNames_work_wherever_ids_do(t *testing.T) {
 		}
 	}
 	if _, errOut, code := h.Command(t, "tracker", "client", "activate", "Flet Norte"); code != 1 ||
-		!strings.Contains(errOut, "did you mean Fleet Norte?") {
+		!strings.Contains(errOut, "There is no tracker client Flet Norte") {
 		t.Errorf("exit code %d, %s", code, errOut)
 	}
 	apptest.MustCommand[object](t, h, "tracker", "client", "create", "--name", "FLEET NORTE")

@@ -9,7 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
-func TestTop_prints_the_overview_of_all_processes_once_without_a_terminal(t *testing.T) {
+func TestTop_prints_the_overview_of_all_processes(t *testing.T) {
 	t.Parallel()
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -261,21 +260,8 @@ func (a *App) openPortal() (err error) {
 
 // PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else where the service listens.
 func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, error) {
-	public := cmp.Or(a.cfg.PublicURL, a.publicAddress, localURL(a.cfg.HTTPAddr))
-	if public == "" {
-		return portal.Link{}, errors.New("the service's address is not known: set PUBLIC_URL")
-	}
+	public := cmp.Or(a.cfg.PublicURL, a.publicAddress, ownURL(a.cfg.HTTPAddr))
 	return portal.NewLink(ctx, a.Suppliers, supplierID, public)
-}
-
-// localURL returns where a browser on this machine finds an api that listens on hostPort; empty when the system chooses
-// the port.
-func localURL(hostPort string) string {
-	_, port, err := net.SplitHostPort(hostPort)
-	if err != nil || port == "0" || port == "" {
-		return ""
-	}
-	return "http://" + reachable(hostPort, "localhost")
 }
 
 // trace sets tracing up for a process of that role. Its failures at the end are only logged: nothing depends on it.

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -29,8 +28,9 @@ import (
 const (
 	backupMark   = "supplyhub-backup.json"
 	backupFormat = 1
-	staging      = ".backup-" // begins the name of a directory next to the backup, while it is made
+	staging      = ".backup" // a directory next to the backup, while it is made
 	stagingLock  = "lock"
+	stagingFiles = "files"
 )
 
 // DemoFile is where `serve --demo` keeps its supplier's credentials in DATA_DIR; a shell can read it.
@@ -76,23 +76,23 @@ func OpenForBackup(ctx context.Context, cfg *config.Config, log *slog.Logger) (*
 // Backup copies DATA_DIR into a tar that is not there yet, also while a service runs on it. The tar is there whole, or
 // not at all.
 func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
-	if _, err := os.Lstat(file); err == nil {
-		return b, fmt.Errorf("%s is there already: a backup overwrites nothing", file)
-	}
-	dir, lock, err := a.stage(ctx, filepath.Dir(file))
+	dir, lock, err := stage(filepath.Dir(file))
 	if err != nil {
 		return b, fmt.Errorf("write the backup: %w", err)
 	}
-	defer func() { err = errors.Join(err, lock.Close(), os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir), lock.Close()) }()
+	if _, err := os.Lstat(file); err == nil {
+		return b, fmt.Errorf("%s is there already: a backup overwrites nothing", file)
+	}
 	b = Backup{File: file, CreatedAt: a.Now(), Keep: a.kept()}
-	copied := filepath.Join(dir, filepath.Base(a.cfg.SQLitePath()))
+	copied := filepath.Join(dir, stagingFiles, filepath.Base(a.cfg.SQLitePath()))
 	if err := a.db.CopyTo(ctx, copied); err != nil {
 		return b, err
 	}
 	if err := checkCopy(ctx, copied, a.log); err != nil {
 		return b, fmt.Errorf("check the copy: %w", err)
 	}
-	whole := filepath.Join(dir, "tar")
+	whole := filepath.Join(dir, stagingFiles, "tar")
 	if b.Bytes, b.Holds, err = a.pack(whole, copied, b.CreatedAt); err != nil {
 		return b, fmt.Errorf("write the backup: %w", err)
 	}
@@ -102,38 +102,18 @@ func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
 	return b, nil
 }
 
-// stage makes a directory for what is not whole yet, and removes those that killed backups left.
-func (a *App) stage(ctx context.Context, near string) (dir string, lock *flock.Flock, err error) {
-	entries, err := os.ReadDir(near)
-	if err != nil {
-		return "", nil, err
-	}
-	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), staging) {
-			continue
-		}
-		if err := removeLeft(filepath.Join(near, e.Name())); err != nil {
-			a.log.WarnContext(ctx, "what a killed backup left cannot be removed", "name", e.Name(), "error", err)
-		}
-	}
-	if dir, err = os.MkdirTemp(near, staging); err != nil { // for its owner alone
+// stage makes a directory for what is not whole yet, of one backup at a time, without what a killed one left there.
+func stage(near string) (dir string, lock *flock.Flock, err error) {
+	dir = filepath.Join(near, staging)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", nil, err
 	}
 	lock = flock.New(filepath.Join(dir, stagingLock))
-	_, _ = lock.TryLock() // where a file system has no locks, nothing is removed
-	return dir, lock, nil
-}
-
-// removeLeft removes the directory of a backup whose process is gone: it holds its lock before it writes anything else.
-func removeLeft(dir string) error {
-	if files, err := os.ReadDir(dir); err != nil || len(files) <= 1 {
-		return err
-	}
-	lock := flock.New(filepath.Join(dir, stagingLock), flock.SetFlag(os.O_RDWR))
 	if free, err := lock.TryLock(); err != nil || !free {
-		return err
+		return "", nil, errors.Join(fmt.Errorf("another backup into %s is under way", near), err)
 	}
-	return errors.Join(lock.Close(), os.RemoveAll(dir))
+	files := filepath.Join(dir, stagingFiles)
+	return dir, lock, errors.Join(os.RemoveAll(files), os.Mkdir(files, 0o700))
 }
 
 // kept returns the variables whose values this configuration gives, instead of files in DATA_DIR.

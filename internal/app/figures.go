@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/sleep"
@@ -86,10 +87,10 @@ type gauges struct {
 // newGauges registers the gauges, which show nothing until something is known.
 func newGauges(r prometheus.Registerer) *gauges {
 	vector := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		return promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
-	g := &gauges{
-		database: prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_database_up",
+	return &gauges{
+		database: promauto.With(r).NewGauge(prometheus.GaugeOpts{Name: "supplyhub_database_up",
 			Help: "1 while the database answers this process."}),
 		requests: vector("supplyhub_requests",
 			"Material requests by status: those that wait for their estimates, and those that failed.", "status"),
@@ -104,16 +105,14 @@ func newGauges(r prometheus.Registerer) *gauges {
 		quota: vector("supplyhub_scoreboard_quota_remaining",
 			"Scoreboard requests that a requester may still send today.", "requester"),
 	}
-	r.MustRegister(g.database, g.requests, g.oldest, g.oldestPending, g.backlog, g.deliveries, g.receivers, g.quota)
-	return g
 }
 
 // runGauges reads them until ctx ends.
 func (a *pipeline) runGauges(ctx context.Context) error {
 	g := newGauges(a.registry)
-	a.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "supplyhub_database_clock_jumps_total",
+	promauto.With(a.registry).NewCounterFunc(prometheus.CounterOpts{Name: "supplyhub_database_clock_jumps_total",
 		Help: "How often the database's clock was found more than a second away from where it should be."},
-		func() float64 { return float64(a.db.ClockJumps()) }))
+		func() float64 { return float64(a.db.ClockJumps()) })
 	for failed := 0; ctx.Err() == nil; sleep.For(ctx, figures.LookEvery) {
 		err := a.readGauges(ctx, g)
 		if failed++; err == nil {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
@@ -17,8 +18,6 @@ import (
 
 // healthTimeout is a little more than /readyz gives its checks.
 const healthTimeout = 3 * time.Second
-
-const loopback = "127.0.0.1"
 
 var errNotReady = errors.New("not ready")
 
@@ -74,14 +73,11 @@ func ask(request *http.Request) (status int, body []byte, err error) {
 	return response.StatusCode, body, err
 }
 
-// reachable returns where a listener is reached from its own machine: at its address, or at local when it has all.
-func reachable(addr, local string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return addr
+// ownURL returns the URL at which this machine reaches a listener: at its address, or at loopback when it has all.
+func ownURL(hostPort string) string {
+	host, port, _ := net.SplitHostPort(hostPort) // its form was checked
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
 	}
-	if ip, err := netip.ParseAddr(host); host == "" || (err == nil && ip.IsUnspecified()) {
-		host = local
-	}
-	return net.JoinHostPort(host, port)
+	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
 }

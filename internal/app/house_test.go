@@ -70,7 +70,7 @@ var edges = map[string][]string{
 	"internal/dispatch":    {},
 	"deployments/samples":  nil,
 	"internal/httpapi":     {"deployments/samples", "internal/cursor", "internal/errs", "internal/logctx"},
-	"internal/database":    {"internal/errs"},
+	"internal/database":    {"internal/errs", "internal/sleep"},
 
 	"internal/database/sqlite": {"internal/database"},
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/supplyhub/supplyhub/internal/console"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -121,9 +122,8 @@ func (a *App) RetentionDays() int { return a.cfg.Retention }
 
 // retention returns what prunes once.
 func (a *App) retention() func(context.Context) error {
-	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "supplyhub_retention_kept_partitions",
+	gauge := promauto.With(a.registry).NewGauge(prometheus.GaugeOpts{Name: "supplyhub_retention_kept_partitions",
 		Help: "Partitions of events that are old and that retention could not drop when it ran last."})
-	a.registry.MustRegister(gauge)
 	return func(ctx context.Context) error {
 		if err := a.db.Known(ctx); err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,12 +105,6 @@ func writeSecret(file string, generate func() (string, error)) error {
 	return os.Link(tmp.Name(), file)
 }
 
-// GenerateSigningKey makes a value for JWT_SIGNING_KEYS.
-func GenerateSigningKey() (string, error) { return supplierauth.GenerateSigningKey() }
-
-// GenerateSecretsKey makes a value for SECRETS_KEY.
-func GenerateSecretsKey() (string, error) { return supplierauth.GenerateSecretsKey() }
-
 // GenerateWebhookSecret makes a value for WEBHOOK_SIGNING_SECRETS.
 func GenerateWebhookSecret() (string, error) { return webhook.NewSecret().Text(), nil }
 
@@ -149,12 +142,6 @@ func rules() []config.Rule {
 		{Variable: "JWT_SIGNING_KEYS", Check: supplierauth.CheckSigningKeys},
 		{Variable: "SECRETS_KEY", Check: supplierauth.CheckSecretsKeys},
 	}
-}
-
-// ownURL returns the URL at which this machine reaches an api that listens on hostPort.
-func ownURL(hostPort string) string {
-	u := url.URL{Scheme: "http", Host: reachable(hostPort, loopback)}
-	return u.String()
 }
 
 // Version names this build.

@@ -42,8 +42,8 @@ type api struct {
 	ready         atomic.Bool
 }
 
-// ServeAPI runs the api process from its configuration to its end. started, when given, is called once requests are
-// answered, with the own address.
+// ServeAPI runs the api process from its configuration to its end. started is called once requests are answered, with
+// the own address.
 func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 	started func(context.Context, *App, string) error) (err error) {
 	tuneMemory()
@@ -64,12 +64,7 @@ func ServeAPI(ctx context.Context, cfg *config.Config, log *slog.Logger,
 	if err := a.prepare(ctx); err != nil {
 		return errors.Join(unlessStopped(ctx, err), public.Close(), admin.Close())
 	}
-	return a.serve(ctx, public, admin, func(ctx context.Context) error {
-		if started == nil {
-			return nil
-		}
-		return started(ctx, a, address)
-	})
+	return a.serve(ctx, public, admin, func(ctx context.Context) error { return started(ctx, a, address) })
 }
 
 // prepare looks at the database's file and brings the schema to this build's version.

@@ -25,11 +25,8 @@ const (
 	failsFor = 2 // looks in a row: at a start the other side may be starting too
 )
 
-// watches is why something that was configured does not work, by name, for /readyz.
-type watches struct {
-	mu     sync.Mutex
-	faults map[string]error
-}
+// watches is why something that was configured does not work, by name, for /readyz; nil: it does.
+type watches struct{ sync.Map }
 
 // watch looks again and again until ctx ends. A fault is said in the log, once a minute, and in /readyz. It makes
 // nothing unready: all other work is done.
@@ -47,28 +44,17 @@ func (a *pipeline) watch(ctx context.Context, name string, patience int, look fu
 		if err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, name+" does not work", "error", errs.Wrap(errs.Unavailable, errs.Text(err), nil))
 		}
-		a.watches.set(name, err)
+		a.watches.Store(name, err)
 		sleep.For(ctx, every)
 	}
 	return nil
 }
 
-func (w *watches) set(name string, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.faults == nil {
-		w.faults = map[string]error{}
-	}
-	w.faults[name] = err
-}
-
 // add adds what does not work to what /readyz reports.
 func (w *watches) add(checks map[string]error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for name, err := range w.faults {
-		if err != nil {
-			checks[name] = telemetry.Degraded{Err: err}
+	for name, fault := range w.Range {
+		if err, broken := fault.(error); broken {
+			checks[name.(string)] = telemetry.Degraded{Err: err} //nolint:forcetypeassert // watch's names
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -91,24 +92,19 @@ func (a *pipeline) arrives() bool { return a.queue.Health() == nil }
 func (a *pipeline) work(ctx context.Context) error {
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSending()
-	sent, notified := make(chan error, 1), make(chan error, 1)
-	go func() { sent <- a.Deliveries.Run(sending) }()
 	leave := context.AfterFunc(ctx, a.Deliveries.Leave)
 	defer leave()
-	consumed := make(chan struct{})
-	go func() {
-		defer close(consumed)
-		a.queue.Consume(ctx, a.subjects, a.moved, a.take)
-	}()
-	go func() { notified <- a.notifier.Run(sending) }()
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
+	var sent errgroup.Group
+	var consumed sync.WaitGroup
+	sent.Go(func() error { return a.Deliveries.Run(sending) })
+	sent.Go(func() error { return a.notifier.Run(sending) })
+	sent.Go(func() error {
 		a.Deliveries.RunSetBack(sending, a.notifier.SetBack, a.estimation.SetBack)
-	}()
+		return nil
+	})
+	consumed.Go(func() { a.queue.Consume(ctx, a.subjects, a.moved, a.take) })
 	estimateErr := a.estimation.Run(ctx)
-	<-consumed
+	consumed.Wait()
 	stopSending()
-	<-followed
-	return errors.Join(estimateErr, <-sent, <-notified)
+	return errors.Join(estimateErr, sent.Wait())
 }

@@ -96,11 +96,7 @@ func (c *Config) Denied() []netip.Prefix {
 }
 
 // ScoreboardKeys returns the keys of PULSE_API_KEY; empty ones are ignored.
-func (c *Config) ScoreboardKeys() []string {
-	var keys list
-	_ = keys.UnmarshalText([]byte(c.PulseKeys)) // it takes everything
-	return keys
-}
+func (c *Config) ScoreboardKeys() []string { return List(string(c.PulseKeys)) }
 
 // Role is what the configuration is for; it decides which secrets must be given with DATABASE_URL.
 type Role int
@@ -141,17 +137,24 @@ func Load(environ map[string]string, role Role, rules ...Rule) (*Config, error) 
 	return &cfg, nil
 }
 
-// list is a value of items separated by commas, without the white space around them.
+// list is a value that List reads.
 type list []string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (l *list) UnmarshalText(text []byte) error {
-	for item := range strings.SplitSeq(string(text), ",") {
+	*l = List(string(text))
+	return nil
+}
+
+// List returns the items that commas separate, without the white space around them; never nil.
+func List(text string) []string {
+	items := []string{}
+	for item := range strings.SplitSeq(text, ",") {
 		if item = strings.TrimSpace(item); item != "" {
-			*l = append(*l, item)
+			items = append(items, item)
 		}
 	}
-	return nil
+	return items
 }
 
 // clusters are names that Kubernetes sets for its services: NATS_PORT of one that is called nats.
@@ -165,7 +168,7 @@ func Misspelled(environ map[string]string) (warnings []error) {
 			continue
 		}
 		for _, meant := range variables {
-			if Near(name, meant) {
+			if near(name, meant, 2) {
 				warnings = append(warnings, fmt.Errorf("%s is set and means nothing: is it %s?", name, meant))
 				break
 			}
@@ -174,9 +177,7 @@ func Misspelled(environ map[string]string) (warnings []error) {
 	return warnings
 }
 
-// Near reports whether one or two edits of a letter make one text of the other.
-func Near(a, b string) bool { return near(a, b, 2) }
-
+// near reports whether so many edits of a letter make one text of the other.
 func near(a, b string, edits int) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

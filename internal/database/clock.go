@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // Several processes on several machines compare stored times, so all of them use one clock: the database's. Each
@@ -181,19 +182,14 @@ func newClock(ctx context.Context, read func(context.Context) (measurement, erro
 
 // follow measures the database's clock until ctx ends.
 func (c *Clock) follow(ctx context.Context) {
-	timer := time.NewTimer(clockEvery)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for next := clockEvery; ; {
+		if sleep.For(ctx, next); ctx.Err() != nil {
 			return
-		case <-timer.C:
 		}
-		next := clockEvery
+		next = clockEvery
 		if doubt, _ := c.measure(ctx); doubt {
 			next = clockAgain
 		}
-		timer.Reset(next)
 	}
 }
 

@@ -5,10 +5,8 @@ package database
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"gorm.io/gorm"
@@ -51,11 +49,6 @@ type DB struct {
 func Open(ctx context.Context, config Config) (*DB, error) {
 	if config.URL == "" {
 		return openSQLite(ctx, config.Path, config.Log)
-	}
-	for _, address := range []string{config.URL, config.ReadURL, config.OthersURL} {
-		if address != "" && !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
-			return nil, errors.New("open database: the address must start with postgres://")
-		}
 	}
 	return openPostgres(ctx, config)
 }

@@ -3,13 +3,12 @@ package database
 import (
 	"context"
 	"crypto/tls"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -24,10 +23,10 @@ type Examination struct {
 	Plain      bool          // PostgreSQL: the connection leaves this machine, and not by TLS
 }
 
-// connectionsLeft is the tightest of the server's, the database's and the role's limits. Rows of other roles show
-// little more than that they are there, which is enough.
-const connectionsLeft = `
-	SELECT least(
+// versionAndLeft has the server's version, and what is left of the tightest of the server's, the database's and the
+// role's limits. Rows of other roles show little more than that they are there, which is enough.
+const versionAndLeft = `
+	SELECT current_setting('server_version'), least(
 		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 			- coalesce(current_setting('reserved_connections', true)::int, 0)
 			- (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL),
@@ -59,38 +58,27 @@ func (d *DB) Examine(ctx context.Context) (e Examination, err error) {
 }
 
 // examinePostgres asks PostgreSQL.
-func (e *Examination) examinePostgres(ctx context.Context, d *DB) error {
-	var micros int64
-	before := time.Now()
-	err := d.pool.QueryRowContext(ctx, `SELECT current_setting('server_version'),
-		(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`).Scan(&e.Version, &micros)
-	if err != nil {
+func (e *Examination) examinePostgres(ctx context.Context, d *DB) (err error) {
+	if err = d.pool.QueryRowContext(ctx, versionAndLeft).Scan(&e.Version, &e.Left); err != nil {
 		return err
 	}
-	took := time.Since(before)
-	e.ClockAhead = before.Add(took / 2).Sub(time.UnixMicro(micros)) //nolint:mnd // half a round trip
-	if decision := d.server.session.decision.Load(); decision != nil {
-		e.Pooler = decision.pooler
-	}
-	if e.Plain, err = unencrypted(ctx, d.pool); err != nil {
-		return err
-	}
-	return d.pool.QueryRowContext(ctx, connectionsLeft).Scan(&e.Left)
+	e.ClockAhead, e.Pooler = time.Since(d.Now()), d.server.session.pooler()
+	e.Plain, err = unencrypted(ctx, d.server.write)
+	return err
 }
 
-// unencrypted reports whether the connection leaves this machine, and not by TLS. It looks at this end: behind a pooler
-// the server's knows only the pooler's.
-func unencrypted(ctx context.Context, pool *sql.DB) (plain bool, err error) {
-	taken, err := pool.Conn(ctx)
+// unencrypted reports whether a connection of the pool leaves this machine, and not by TLS. It looks at this end: behind
+// a pooler the server's knows only the pooler's.
+func unencrypted(ctx context.Context, pool *pgxpool.Pool) (plain bool, err error) {
+	taken, err := pool.Acquire(ctx)
 	if err != nil {
-		return false, err
+		return false, Translate(err)
 	}
-	defer taken.Close()
-	err = taken.Raw(func(c any) error {
-		plain = readable(c.(*conn).Conn.Conn()) //nolint:forcetypeassert // the pool's connector makes no other
-		return nil
-	})
-	return plain, err
+	defer taken.Release()
+	wire := taken.Conn().PgConn().Conn()
+	_, encrypted := wire.(*tls.Conn)
+	at, ok := wire.RemoteAddr().(*net.TCPAddr)
+	return !encrypted && ok && !at.IP.IsLoopback(), nil
 }
 
 // ExamineReplica connects as a reader does, to what DATABASE_READ_URL names. It reports what unencrypted does.
@@ -100,20 +88,7 @@ func (d *DB) ExamineReplica(ctx context.Context) (plain bool, err error) {
 	if r.fault != nil {
 		return false, r.fault
 	}
-	taken, err := r.pool.Acquire(ctx)
-	if err != nil {
-		return false, fmt.Errorf("connect to the replica: %w", Translate(err))
-	}
-	defer taken.Release()
-	return readable(taken.Conn()), nil
-}
-
-// readable reports whether the network between can read what passes.
-func readable(c *pgx.Conn) bool {
-	wire := c.PgConn().Conn()
-	_, encrypted := wire.(*tls.Conn)
-	at, ok := wire.RemoteAddr().(*net.TCPAddr)
-	return !encrypted && ok && !at.IP.IsLoopback()
+	return unencrypted(ctx, r.pool)
 }
 
 // Connections returns how many connections a process of this configuration takes.

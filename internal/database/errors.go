@@ -158,24 +158,20 @@ func faultOfSQLite(code int) fault {
 	}
 }
 
-// translatePlugin puts Translate behind every statement that goes through gorm, and notes changes that fail.
-func translatePlugin(db *gorm.DB, refusals *refusals) error {
-	translate := func(tx *gorm.DB) {
-		if tx.Error != nil {
-			tx.Error = refusals.note(tx.Statement.Context, tx.Error)
-		}
-	}
-	for _, register := range []func(string, func(*gorm.DB)) error{
-		db.Callback().Create().After("*").Register, db.Callback().Query().After("*").Register,
-		db.Callback().Update().After("*").Register, db.Callback().Delete().After("*").Register,
-		db.Callback().Row().After("*").Register, db.Callback().Raw().After("*").Register,
-	} {
-		if err := register("supplyhub:translate", translate); err != nil {
-			return err
-		}
-	}
-	return nil
+// SavingDialector is gorm's words for an engine, with its savepoints.
+type SavingDialector interface {
+	gorm.Dialector
+	gorm.SavePointerDialectorInterface
 }
+
+// translating puts Translate behind every statement that goes through gorm, and notes changes that fail.
+type translating struct {
+	SavingDialector
+	refusals *refusals
+}
+
+// Translate implements gorm.ErrorTranslator.
+func (t translating) Translate(err error) error { return t.refusals.note(context.Background(), err) }
 
 // refusedFor is how long after a change that could not be stored the database counts as one that takes none: a small
 // change may still find room where a larger one does not.

@@ -48,15 +48,12 @@ func (d *DB) Load(ctx context.Context, table string, columns []string, next Sour
 
 // copyRows streams the source through COPY on the transaction's own connection. A fault of the source ends the COPY,
 // and its error wins over the server's, which only repeats it.
-func copyRows(ctx context.Context, conn *sql.Conn, table string, columns []string, next Source) (
+func copyRows(ctx context.Context, on *sql.Conn, table string, columns []string, next Source) (
 	count int64, err error) {
 	statement := fmt.Sprintf("COPY %s (%s) FROM STDIN", pgx.Identifier{table}.Sanitize(), strings.Join(columns, ", "))
 	var fault error
-	err = conn.Raw(func(driver any) error {
-		own, err := connection(driver)
-		if err != nil {
-			return err
-		}
+	err = on.Raw(func(driver any) error {
+		own := driver.(*conn).Conn.Conn() //nolint:forcetypeassert // the pool's connector makes no other
 		reader, writer := io.Pipe()
 		var rows sync.WaitGroup
 		rows.Go(func() {

@@ -22,6 +22,8 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // The pools of PostgreSQL: one that writes, one for each Rows. Both give their connections up together (reset) when
@@ -92,7 +94,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 		s.session.found = func() { s.limit(s.fewWriters()) }
 	}
 	refused := &refusals{log: config.Log}
-	g, err := openGorm(postgres.New(postgres.Config{Conn: sqlDB}), refused)
+	g, err := openGorm(postgres.Dialector{Config: &postgres.Config{Conn: sqlDB}}, refused)
 	if err != nil {
 		s.write.Close()
 		return nil, fmt.Errorf("open database: %w", Translate(err))
@@ -293,26 +295,13 @@ func (s *server) ping(ctx context.Context) error {
 
 // openGorm opens gorm without its own transactions and its ping, with the log and the translation of errors of this
 // package.
-func openGorm(dialector gorm.Dialector, refusals *refusals) (*gorm.DB, error) {
-	g, err := gorm.Open(dialector, &gorm.Config{
+func openGorm(dialector SavingDialector, refusals *refusals) (*gorm.DB, error) {
+	return gorm.Open(translating{dialector, refusals}, &gorm.Config{
 		SkipDefaultTransaction: true,
 		TranslateError:         true,
 		DisableAutomaticPing:   true,
 		Logger:                 &statements{logger.Discard, refusals.log},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return g, translatePlugin(g, refusals)
-}
-
-// connection returns pgx's connection under one of database/sql's.
-func connection(c any) (*pgx.Conn, error) {
-	own, ok := c.(*conn)
-	if !ok {
-		return nil, errors.New("not a connection of this package")
-	}
-	return own.Conn.Conn(), nil
 }
 
 const (
@@ -355,16 +344,14 @@ func patiently(ctx context.Context, log *slog.Logger, fn func() error) error {
 	defer cancel()
 	for try := 1; ; try++ {
 		err := fn()
-		if !busy(err) || patience.Err() != nil {
+		if !busy(err) {
 			return err
 		}
 		if try == 1 {
 			log.WarnContext(ctx, "waiting for the database server: it is busy", "longest", startTime, "error", err)
 		}
-		select {
-		case <-patience.Done():
+		if sleep.For(patience, startRetry); patience.Err() != nil {
 			return err
-		case <-time.After(startRetry):
 		}
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gorm.io/gorm"
-
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // The embedded engine: one file, one writer. Commits survive a loss of power (synchronous FULL, WAL). SQLite itself
@@ -37,11 +36,11 @@ var embedded atomic.Pointer[engine]
 // engine is a driver of database/sql and gorm's words for it.
 type engine struct {
 	driver    string
-	dialector func(*sql.DB) gorm.Dialector
+	dialector func(*sql.DB) SavingDialector
 }
 
 // Embed makes SQLite known; internal/database/sqlite calls it.
-func Embed(driver string, dialector func(*sql.DB) gorm.Dialector) {
+func Embed(driver string, dialector func(*sql.DB) SavingDialector) {
 	embedded.Store(&engine{driver, dialector})
 }
 
@@ -212,9 +211,6 @@ func (d *DB) Yield(ctx context.Context, since time.Time) time.Time {
 	case d.Engine() != SQLite || time.Since(since) < yieldAfter:
 		return since
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(yieldFor):
-	}
+	sleep.For(ctx, yieldFor)
 	return time.Now()
 }

@@ -57,14 +57,12 @@ func (d *Notifier) put(ctx context.Context, notices []stored) error {
 	for _, e := range known {
 		open[key{e.kind, e.supplierID}] = e
 	}
-	var fresh []*event
 	changed := map[*event]bool{}
 	for _, n := range notices {
 		k := key{n.Type, n.SupplierID}
 		e := open[k]
 		if e == nil || !summed(n.Notice) || !e.open(n.at) {
 			e = newEvent(n, names[n.SupplierID])
-			fresh = append(fresh, e)
 			if summed(n.Notice) {
 				open[k] = e
 			}
@@ -72,10 +70,7 @@ func (d *Notifier) put(ctx context.Context, notices []stored) error {
 		e.takeIn(n)
 		changed[e] = true
 	}
-	for _, e := range fresh {
-		delete(changed, e)
-	}
-	return d.store.save(ctx, fresh, changed)
+	return d.store.save(ctx, changed)
 }
 
 // TestEvent returns an event without a supplier, by which the operator's receiver is tried.

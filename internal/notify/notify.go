@@ -88,13 +88,10 @@ func (d *Notifier) Run(ctx context.Context) error {
 	if d == nil {
 		return nil
 	}
-	gathered := make(chan struct{})
-	go func() {
-		defer close(gathered)
-		d.again(ctx, "put operator notices together", d.gather)
-	}()
-	d.again(ctx, "send operator events", d.send)
-	<-gathered
+	var running sync.WaitGroup
+	running.Go(func() { d.again(ctx, "put operator notices together", d.gather) })
+	running.Go(func() { d.again(ctx, "send operator events", d.send) })
+	running.Wait()
 	return nil
 }
 

@@ -93,23 +93,16 @@ func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) 
 }
 
 // save stores what gathering has made: fresh events, and those that took something in.
-func (s store) save(ctx context.Context, fresh []*event, changed map[*event]bool) error {
-	for _, e := range fresh {
+func (s store) save(ctx context.Context, changed map[*event]bool) error {
+	for e := range changed {
 		ids, _ := json.Marshal(append([]string{}, e.ids...)) // of strings: it never fails
 		_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO operator_events (`+eventColumns+`)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0)`,
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0) ON CONFLICT (id) DO UPDATE
+			SET count = excluded.count, ids = excluded.ids, last_error = excluded.last_error`,
 			e.id, e.kind, e.supplierID, e.supplierName, e.pausedBy, e.count, string(ids), e.lastError,
 			e.at.UnixMicro(), e.due.UnixMicro())
 		if err != nil {
-			return fmt.Errorf("insert operator event: %w", err)
-		}
-	}
-	for e := range changed {
-		ids, _ := json.Marshal(e.ids)
-		_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE operator_events SET count = $1, ids = $2, last_error = $3
-			WHERE id = $4`, e.count, string(ids), e.lastError, e.id)
-		if err != nil {
-			return fmt.Errorf("add to operator event: %w", err)
+			return fmt.Errorf("store operator event: %w", err)
 		}
 	}
 	return nil

@@ -58,7 +58,6 @@ func (q *Queue) consumeFailed(err error) {
 	if q.ours.Load() && q.store.reason() == nil && q.lacking() == nil {
 		q.unread.setAfter(unreadFor, q.explain(err))
 	}
-	q.triggerReconcile()
 }
 
 // reader is a Consume under way. One goroutine uses it.

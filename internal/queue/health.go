@@ -100,11 +100,11 @@ func (t *trouble) reasonOfLast(d time.Duration) error {
 // made, read or written.
 func (q *Queue) Health() error {
 	if !q.Connected() {
-		for _, reason := range []error{q.login.reasonOfLast(deniedFor), q.link.reason(), errNotConnected} {
-			if reason != nil {
-				return fmt.Errorf("not connected: %w", reason)
-			}
+		reason := q.link.reason()
+		if reason == nil {
+			reason = errNotConnected
 		}
+		return fmt.Errorf("not connected: %w", reason)
 	}
 	if denied := q.lacking(); denied != nil {
 		return denied
@@ -124,10 +124,7 @@ func (q *Queue) Health() error {
 // unlinked keeps why a connection ended or was not made. A server that refuses a login closes the connection too: that
 // is no reason then.
 func (q *Queue) unlinked(err error) {
-	switch {
-	case refusesLogin(err):
-		q.login.set(err)
-	case err != nil && q.login.reasonOfLast(deniedFor) == nil:
+	if err != nil && (refusesLogin(err) || !refusesLogin(q.link.reasonOfLast(deniedFor))) {
 		q.link.set(err)
 	}
 }
@@ -178,8 +175,6 @@ func (q *Queue) explain(err error) error {
 		return fmt.Errorf("the messages of the stream %s do not come: %w", q.cfg.Stream, err)
 	case errors.Is(err, jetstream.ErrMaximumConsumersLimit):
 		return fmt.Errorf("the NATS account allows too few consumers, each worker makes one: %w", err)
-	case errors.Is(err, jetstream.ErrConsumerMultipleFilterSubjectsNotSupported):
-		return fmt.Errorf("the NATS server is older than 2.10: %w", err)
 	case api == nil:
 		return err
 	case api.ErrorCode == noLeader:

@@ -11,45 +11,24 @@ import (
 	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
-// One goroutine makes the stream be as stream.go has it: when a connection was made, when a message cannot be read or
-// published, and every so often. All processes do so, whichever comes first; the others find what they want. Until that
-// has succeeded once on a connection (ours), nothing is published and nothing read: the stream of that name may be
-// another program's.
+// One goroutine looks once a second and makes the stream be as stream.go has it. All processes do so, whichever comes
+// first; the others find what they want. Until that has succeeded once on a connection (ours), nothing is published and
+// nothing read: the stream of that name may be another program's.
 
 const (
-	askTimeout  = 3 * time.Second // of a question: none is answered whose connection is lost meanwhile
-	ensureRetry = time.Second
-	lookEvery   = 10 * time.Second // without a reason
-	deletedFor  = time.Second      // until a stream that was deleted is made again
+	askTimeout = 3 * time.Second // of a question: none is answered whose connection is lost meanwhile
+	lookEvery  = time.Second
+	deletedFor = time.Second // until a stream that was deleted is made again
 
 	installationKey = "supplyhub.installation" // in the stream's metadata
 )
 
-// triggerReconcile makes keep look whether the stream is there; it never blocks.
-func (q *Queue) triggerReconcile() {
-	select {
-	case q.missing <- struct{}{}:
-	default:
-	}
-}
-
-// reconcileLoop makes the stream whenever it may be missing: at the start, after a reconnect, and when a message could
-// not be published or read. A store that was wiped while everything runs comes back that way.
+// reconcileLoop makes the stream whenever it is missing: a store that was wiped while everything runs comes back that
+// way.
 func (q *Queue) reconcileLoop(ctx context.Context) {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-q.missing:
-		case <-look.C:
-		}
-		if !q.Connected() {
-			continue // the connection's return is a reason to look again
-		}
-		if q.reconcile(ctx); ctx.Err() != nil {
-			return
+	for ; ctx.Err() == nil; sleep.For(ctx, lookEvery) {
+		if q.Connected() {
+			q.reconcile(ctx)
 		}
 	}
 }
@@ -62,7 +41,6 @@ func (q *Queue) reconcile(ctx context.Context) {
 		q.store.clear()
 		if q.failing.Load() != 0 { // other messages may be held back until one is acknowledged
 			q.Publish(probe, nil)
-			sleep.For(ctx, ensureRetry)
 		}
 		return
 	}
@@ -75,8 +53,6 @@ func (q *Queue) reconcile(ctx context.Context) {
 	if q.Connected() && q.lacking() == nil { // a permission that is lacking is in the log
 		q.store.set(q.explain(err))
 	}
-	sleep.For(ctx, ensureRetry)
-	q.triggerReconcile()
 }
 
 // ensureStream finds or makes the stream and puts right what was changed of it: only what is missing or different, as

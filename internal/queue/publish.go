@@ -96,5 +96,4 @@ func (q *Queue) publishFailed(err error) {
 	if since := q.failing.Load(); since != 0 && now.Sub(time.Unix(0, since)) >= refusedFor && q.lacking() == nil {
 		q.refused.set(q.cfg.explainRefusal(err))
 	}
-	q.triggerReconcile()
 }

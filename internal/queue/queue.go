@@ -80,19 +80,17 @@ type Queue struct {
 	connection atomic.Pointer[nats.Conn] // the same, for what may be called before it is there
 	js         jetstream.JetStream
 
-	link     *trouble      // why no server is reached
-	login    *trouble      // why the one that is lets us not in
-	reports  *trouble      // what the client reports besides
-	ours     atomic.Bool   // the stream was looked at since the connection was made
-	found    bool          // it was there at the last look; only the goroutine of keep.go uses it
-	store    *trouble      // why there is no stream
-	unread   *trouble      // why its messages cannot be read
-	refused  *trouble      // why nothing that is published is taken
-	failing  atomic.Int64  // since when that is so, in Unix nanoseconds; 0: it is not
-	rights   *trouble      // what may not be published
-	deaf     *trouble      // what may not be subscribed to
-	reached  atomic.Bool   // a server is
-	missing  chan struct{} // a note for keep.go: look whether the stream is still there
+	link     *trouble     // why no server is reached, or why the one that is lets us not in
+	reports  *trouble     // what the client reports besides
+	ours     atomic.Bool  // the stream was looked at since the connection was made
+	found    bool         // it was there at the last look; only the goroutine of keep.go uses it
+	store    *trouble     // why there is no stream
+	unread   *trouble     // why its messages cannot be read
+	refused  *trouble     // why nothing that is published is taken
+	failing  atomic.Int64 // since when that is so, in Unix nanoseconds; 0: it is not
+	rights   *trouble     // what may not be published
+	deaf     *trouble     // what may not be subscribed to
+	reached  atomic.Bool  // a server is
 	outgoing chan message
 	stop     context.CancelFunc
 	stopped  <-chan struct{}
@@ -127,18 +125,16 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	q.stop, q.stopped = stop, running.Done()
 	q.running.Go(func() { q.reconcileLoop(running) })
 	q.running.Go(q.publishOutgoing)
-	q.triggerReconcile()
 	return q, nil
 }
 
 // newQueue returns one that is not connected.
 func newQueue(cfg Config) *Queue {
 	cfg = cfg.withDefaults()
-	const away, lacking = "queue cannot be connected, trying on", "the NATS user lacks a permission, trying on"
-	to := cfg.Log.With("servers", shown(cfg.URL))
+	const lacking = "the NATS user lacks a permission, trying on"
 	of := func(what string) *trouble { return &trouble{what: what, log: cfg.Log} }
-	return &Queue{cfg: cfg, log: cfg.Log, missing: make(chan struct{}, 1), outgoing: make(chan message, publishBuffer),
-		link: &trouble{what: away, log: to}, login: &trouble{what: away, log: to},
+	return &Queue{cfg: cfg, log: cfg.Log, outgoing: make(chan message, publishBuffer),
+		link:    &trouble{what: "queue cannot be connected, trying on", log: cfg.Log.With("servers", shown(cfg.URL))},
 		reports: of("queue reports an error"),
 		store:   of("the queue's stream cannot be made, trying on"),
 		unread:  of("the queue's messages cannot be read, trying on"),
@@ -150,7 +146,7 @@ func newQueue(cfg Config) *Queue {
 // open connects, or starts the server inside the process and connects to that. A server outside that is away is no
 // error: the client goes on trying.
 func (q *Queue) open() (err error) {
-	q.metrics = newMetrics()
+	q.metrics = newMetrics(q)
 	options, err := q.options()
 	if err != nil {
 		return err
@@ -178,10 +174,7 @@ func (q *Queue) open() (err error) {
 		}),
 		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) { q.publishFailed(err) }),
 	)
-	if err != nil {
-		return err
-	}
-	return q.metrics.register(q.cfg.Registerer, q)
+	return err
 }
 
 // options returns how the connection behaves: it never gives up, keeps nothing to be sent later, and reports each of
@@ -210,7 +203,7 @@ func (q *Queue) options() ([]nats.Option, error) {
 			case errors.Is(err, nats.ErrPermissionViolation):
 				q.deny(err)
 			case refusesLogin(err):
-				q.login.set(err)
+				q.link.set(err)
 			default:
 				q.reports.set(err)
 			}
@@ -286,10 +279,8 @@ func (q *Queue) connected(nc *nats.Conn) {
 		q.log.Warn("the service is not tested with a NATS as old as this", "version", version, "oldest", OldestNATS)
 	}
 	q.link.clear()
-	q.login.clear()
 	q.rights.clear()
 	q.deaf.clear()
-	q.triggerReconcile()
 }
 
 // Connected reports whether a server is reached right now. It does not ask the client, which answers nothing for

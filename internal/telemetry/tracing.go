@@ -44,11 +44,8 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 	if err != nil {
 		return nil, fmt.Errorf("set up tracing: %w", err)
 	}
-	own := resource.NewSchemaless(semconv.ServiceName("supplyhub-"+role), semconv.ServiceVersion(Version()))
-	if environ["OTEL_SERVICE_NAME"] != "" {
-		own = resource.NewSchemaless(semconv.ServiceVersion(Version()))
-	}
-	described, err := resource.Merge(resource.Default(), own)
+	described, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+		semconv.ServiceName("supplyhub-"+role), semconv.ServiceVersion(Version())), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("set up tracing: %w", err)
 	}

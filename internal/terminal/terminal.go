@@ -28,12 +28,6 @@ func (w *Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Control writes text that the terminal shall obey: the program's own, never one that came from outside.
-func (w *Writer) Control(text string) error {
-	_, err := io.WriteString(w.out, text)
-	return err
-}
-
 // IsTerminal reports whether the stream is a terminal.
 func (w *Writer) IsTerminal() bool {
 	file, ok := w.out.(*os.File)

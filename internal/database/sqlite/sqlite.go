@@ -16,7 +16,7 @@ import (
 const driver = "sqlite"
 
 func init() { //nolint:gochecknoinits // as every driver of database/sql: to import it is to link it
-	database.Embed(driver, func(conn *sql.DB) gorm.Dialector {
+	database.Embed(driver, func(conn *sql.DB) database.SavingDialector {
 		return dialector{postgres.Dialector{Config: &postgres.Config{Conn: conn}}}
 	})
 }
