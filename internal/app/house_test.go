@@ -95,7 +95,7 @@ var edges = map[string][]string{
 		"internal/errs", "internal/groupcommit", "internal/lists", "internal/logctx", "internal/notice", "internal/pack",
 		"internal/receivers", "internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
-		"internal/lists", "internal/logctx", "internal/sleep"},
+		"internal/lists", "internal/logctx"},
 	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi",
 		"internal/scoreboard/fetch"},
 
