@@ -57,6 +57,7 @@ func commonRules(t *testing.T, h *apptest.Hub) {
 		if v := apptest.Decode[object](t, a)["openapi"]; !strings.HasPrefix(v.(string), "3.1") {
 			t.Errorf("openapi %v", v)
 		}
+		wantEmpty(t, h.Do(t, http.MethodGet, "/openapi.json", nil, "If-None-Match", a.Header.Get("ETag")), 304)
 		docs := h.Do(t, http.MethodGet, "/docs", nil)
 		want(t, docs, 200)
 		for _, outside := range []string{"https://", "http://", "//cdn"} {

@@ -13,7 +13,7 @@ import (
 
 func published(t *testing.T) object {
 	t.Helper()
-	raw, err := httpapi.OpenAPIDocument("")
+	raw, err := httpapi.OpenAPIDocument()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func Validator(tb testing.TB) *V {
 }
 
 func newValidator() (*V, error) {
-	raw, err := httpapi.OpenAPIDocument("")
+	raw, err := httpapi.OpenAPIDocument()
 	if err != nil {
 		return nil, err
 	}
