@@ -3,7 +3,6 @@ package acceptance
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -170,73 +169,6 @@ func TestTooLarge_ends_its_connection(t *testing.T) {
 		})
 	}
 	group.Wait()
-}
-
-// readinessAnswer is what /readyz of the first api says.
-type readinessAnswer struct {
-	Status string
-	Checks map[string]string
-}
-
-func readiness(t *testing.T, h *apptest.Hub) (ready readinessAnswer) {
-	t.Helper()
-	response, err := http.Get(h.APIs[0].AdminURL("/readyz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&ready); err != nil {
-		t.Fatal(err)
-	}
-	return ready
-}
-
-func TestReadiness_costs_the_same_for_few_and_many_tracker_clients(t *testing.T) {
-	t.Parallel()
-	for _, stack := range apptest.Stacks {
-		t.Run(string(stack), func(t *testing.T) {
-			t.Parallel()
-			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
-			db := openDatabase(t, h)
-			_, err := db.ExecContext(t.Context(), `
-				INSERT INTO tracker_clients (id, name, views, active, created_at, updated_at)
-				WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
-				SELECT 'trk_many' || i, 'many', '["nowhere' || i || '"]', true, 0, 0 FROM n`)
-			if err != nil {
-				t.Fatal(err)
-			}
-			wait.Until(t, "a view that is missing is named", func() bool {
-				for name := range readiness(t, h).Checks {
-					if strings.HasPrefix(name, "tracker view nowhere") {
-						return true
-					}
-				}
-				return false
-			})
-			if stack == apptest.Production { // who asks for the clients waits longer than a probe may
-				tx, err := db.BeginTx(t.Context(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = tx.Rollback() }() // it only holds the lock
-				if _, err := tx.ExecContext(t.Context(), `LOCK TABLE tracker_clients`); err != nil {
-					t.Fatal(err)
-				}
-			}
-			fastest := time.Hour // a busy machine has slow probes too
-			for range 10 {
-				begin := time.Now()
-				if ready := readiness(t, h); ready.Status != "ready" || len(ready.Checks) > 30 {
-					t.Errorf("%s with %d checks", ready.Status, len(ready.Checks))
-				}
-				fastest = min(fastest, time.Since(begin))
-			}
-			t.Logf("with 3,000 clients the fastest of 10 probes took %v", fastest)
-			if fastest > time.Second { // a probe's usual timeout; one that waits for the clients ends after two
-				t.Errorf("every probe took %v and more", fastest)
-			}
-		})
-	}
 }
 
 func TestConfiguration_names_every_bad_value_once_and_makes_nothing(t *testing.T) {

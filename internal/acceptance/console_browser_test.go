@@ -104,21 +104,6 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 	}
 	reaches(t, s, "delivered", 2)
 
-	// and all that match, not only the rows of a page
-	status.Store(503)
-	submit(t, s, nil)
-	reaches(t, s, "dead", 1)
-	status.Store(200)
-	// the other address is remembered for two seconds
-	b.Open(h.APIs[0].AdminURL("/console/deliveries?status=dead&cursor="))
-	b.Press("checkbox", "All that match, on other pages too", " ")
-	b.Press("button", "Redeliver", "\r")
-	b.Until("the dialog says how many match",
-		`document.querySelector("dialog")?.innerText.includes("Redeliver 1 delivery?")`)
-	looked("asked of all")
-	b.Press("button", "Redeliver", "\r")
-	reaches(t, s, "delivered", 3)
-
 	// the token is known now
 	b.Open(h.APIs[0].AdminURL("/console/receivers"))
 	b.Press("checkbox", "Select all", " ")

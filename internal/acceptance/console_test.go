@@ -372,57 +372,6 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			}
 			reaches(t, s, "delivered", 2)
 		})
-	rule(t, "Redeliver and Reopen take all that a filter chooses, after a count, and say how far they are",
-		func(t *testing.T) {
-			receiver, status := switchable(t, 503)
-			s := h.Supplier(t, "--webhook-url", receiver.URL)
-			for range 3 {
-				submit(t, s, nil)
-			}
-			reaches(t, s, "dead", 3)
-			status.Store(200)
-			token, _, _ := strings.Cut(act(t, "/token", url.Values{"operator_token": {operatorToken}},
-				page...).Header.Get("Set-Cookie"), ";")
-			all := func(status string, more ...string) url.Values {
-				values := url.Values{"matching": {"yes"}, "status": {status}, "supplier_id": {s.ID}}
-				for i := 0; i+1 < len(more); i += 2 {
-					values.Set(more[i], more[i+1])
-				}
-				return values
-			}
-			for path, status := range map[string]string{"/deliveries/redeliver": "pending", "/requests/reopen": "enqueued"} {
-				want(t, act(t, path, all(status), bearer...), 400)
-			}
-			asked := act(t, "/deliveries/redeliver", all("dead"), append(page, "Cookie", token)...)
-			if asked.Status != 200 || !strings.Contains(string(asked.Body), "Redeliver 3 deliveries?") {
-				t.Fatalf("it does not say how many: %d %s", asked.Status, asked.Body)
-			}
-			type outcome struct {
-				Done, Total int64
-				More        bool
-			}
-			before := fmt.Sprint(time.Now().Add(-time.Hour).UnixMicro())
-			a := act(t, "/deliveries/redeliver", all("dead", "confirm", "yes", "until", before, "total", "3"),
-				append(page, "Cookie", token)...)
-			if got := apptest.Decode[outcome](t, a); got != (outcome{0, 3, false}) {
-				t.Errorf("what came to match later: %s", a.Body)
-			}
-			a = act(t, "/deliveries/redeliver", all("dead"), bearer...)
-			if got := apptest.Decode[outcome](t, a); got != (outcome{3, 3, false}) {
-				t.Fatalf("%s", a.Body)
-			}
-			reaches(t, s, "delivered", 3)
-			if _, err := openDatabase(t, h).ExecContext(t.Context(),
-				`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.'
-					WHERE supplier_id = '`+s.ID+`'`); err != nil {
-				t.Fatal(err)
-			}
-			a = act(t, "/requests/reopen", all("failed"), bearer...)
-			if got := apptest.Decode[outcome](t, a); got != (outcome{3, 3, false}) {
-				t.Fatalf("%s", a.Body)
-			}
-			reaches(t, s, "delivered", 6)
-		})
 	rule(t, "Pause and Resume are the operator's own", func(t *testing.T) {
 		receiver, _ := switchable(t, 200)
 		s := h.Supplier(t, "--webhook-url", receiver.URL)

@@ -104,9 +104,6 @@ func (s *sweep) recovers(round int) {
 		s.asks(s.refusing, http.MethodPost, deliveriesPath+"/"+failed[0].ID+"/redeliver", nil, 202, 409, 429)
 	case round%6 == 2:
 		s.clicks("/deliveries/redeliver", one(failed[0].ID))
-	case round%6 == 3:
-		s.clicks("/deliveries/redeliver",
-			url.Values{"matching": {"yes"}, "status": {"failed"}, "supplier_id": {s.refusing.ID}})
 	}
 }
 

@@ -257,7 +257,7 @@ func (r *rig) asOperator(supplier string) {
 	act("/receivers/pause", url.Values{"id": {supplier}}, 1, bearer...)
 	act("/receivers/resume", url.Values{"id": {supplier}}, 1, bearer...)
 	act("/deliveries/redeliver", url.Values{"id": {r.deadDelivery(supplier)}}, 1, bearer...)
-	act("/requests/reopen", url.Values{"matching": {"1"}, "status": {"failed"}, "confirm": {"1"}}, 1, bearer...)
+	act("/requests/reopen", url.Values{"id": {r.failedRequest(supplier)}}, 1, bearer...)
 	shown := func(w *httptest.ResponseRecorder) { // secrets that a page shows once are in no line
 		secret := regexp.MustCompile(`hub_sk_\w+|whsec_[\w+/=]+|token=[\w-]+`)
 		r.secrets = append(r.secrets, secret.FindAllString(w.Body.String(), -1)...)
@@ -287,4 +287,15 @@ func (r *rig) deadDelivery(supplier string) string {
 		r.Fatal(err)
 	}
 	return id
+}
+
+// failedRequest makes a failed request of the supplier and returns how the console names it.
+func (r *rig) failedRequest(supplier string) string {
+	r.Helper()
+	if err := r.app.db.From(r.Context()).Exec(`
+		INSERT INTO material_requests (uid, id, created_at, updated_at, shard, supplier_id, status, shop_code, digest,
+			trace_id, body) VALUES (1, 1, 1, 1, 0, ?, 'failed', '', '', '', '')`, supplier).Error; err != nil {
+		r.Fatal(err)
+	}
+	return supplier + "/1"
 }

@@ -95,7 +95,7 @@ var edges = map[string][]string{
 		"internal/errs", "internal/groupcommit", "internal/lists", "internal/logctx", "internal/notice", "internal/pack",
 		"internal/receivers", "internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
-		"internal/lists", "internal/logctx", "internal/sleep"},
+		"internal/lists", "internal/logctx"},
 	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi",
 		"internal/scoreboard/fetch"},
 
@@ -187,8 +187,7 @@ var ownClocks = []string{
 	"internal/sending/wakeup.go",
 	"internal/sending/claim.go", "internal/receivers/testcall.go", "internal/receivers/health.go",
 	"internal/database/clock*.go", "internal/app/app.go", "internal/console/console.go",
-	"internal/console/http_matching.go", "internal/tracker/relation.go",
-	"internal/tracker/state.go",
+	"internal/tracker/relation.go", "internal/tracker/state.go",
 	"internal/scoreboard/fetch/fetch.go", // a provider's Retry-After
 	"cmd/api/demo.go", "cmd/api/listen.go",
 	"cmd/api/tour.go", "cmd/api/tracker.go",

@@ -153,7 +153,6 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	group.Go(func() error { return s.runGauges(upkeep) })
 	role := map[bool]string{true: "both", false: "api"}[s.cfg.Embedded()]
 	group.Go(func() error { return s.runFigures(upkeep, role) })
-	group.Go(func() error { return s.Trackers.Watch(upkeep) })
 	group.Go(func() error { return s.watchKeys(upkeep) })
 	workers := make(chan error, 1)
 	if s.cfg.Embedded() {
@@ -229,9 +228,6 @@ func (s *api) checks(ctx context.Context) map[string]error {
 	s.watches.add(checks)
 	if !s.ready.Load() {
 		checks["draining"] = errors.New("the process is stopping")
-	}
-	for view, err := range s.Trackers.Faults() {
-		checks["tracker view "+view] = telemetry.Degraded{Err: err}
 	}
 	return checks
 }

@@ -2,8 +2,12 @@ package console
 
 import (
 	"context"
-	"sync"
+	"fmt"
+	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -16,65 +20,43 @@ const (
 // the same moment wait for one read.
 type cache struct {
 	now     func() time.Time // monotonic
-	mu      sync.Mutex
-	entries map[string]*entry
+	actions atomic.Int64     // so far: nothing that was read before one is shown after it
+	reads   singleflight.Group
+	kept    *lru.Cache[string, kept]
 }
 
-type entry struct {
-	done  chan struct{}
+type kept struct {
 	until time.Time
 	data  any
-	err   error
 }
 
-func newCache(now func() time.Time) *cache { return &cache{now: now, entries: map[string]*entry{}} }
+func newCache(now func() time.Time) (*cache, error) {
+	entries, err := lru.New[string, kept](mostCached)
+	return &cache{now: now, kept: entries}, err
+}
 
 // read returns what is cached under the key, or reads it; an error is not kept.
 func (c *cache) read(ctx context.Context, key string, read func(context.Context) (any, error)) (any, error) {
-	c.mu.Lock()
-	e, found := c.entries[key]
-	if !found || e.ended() && c.now().After(e.until) {
-		if len(c.entries) >= mostCached {
-			clear(c.entries)
+	key = fmt.Sprint(c.actions.Load(), key)
+	done := c.reads.DoChan(key, func() (any, error) {
+		if known, found := c.kept.Get(key); found && !c.now().After(known.until) {
+			return known.data, nil
 		}
-		e = &entry{done: make(chan struct{})}
-		c.entries[key] = e
-		go c.fill(context.WithoutCancel(ctx), e, key, read)
-	}
-	c.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		data, err := read(ctx)
+		if err == nil {
+			c.kept.Add(key, kept{c.now().Add(fresh), data})
+		}
+		return data, err
+	})
 	select {
-	case <-e.done:
-		return e.data, e.err
+	case result := <-done:
+		return result.Val, result.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (e *entry) ended() bool {
-	select {
-	case <-e.done:
-		return true
-	default:
-		return false
-	}
-}
-
-func (c *cache) fill(ctx context.Context, e *entry, key string, read func(context.Context) (any, error)) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	data, err := read(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e.data, e.err, e.until = data, err, c.now().Add(fresh)
-	if err != nil && c.entries[key] == e {
-		delete(c.entries, key)
-	}
-	close(e.done)
-}
-
 // forget makes the next reader see what an action changed.
-func (c *cache) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.entries)
-}
+func (c *cache) forget() { c.actions.Add(1) }

@@ -12,7 +12,7 @@ import (
 func TestCache_a_hundred_viewers_cost_one_read(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
-	c := newCache(func() time.Time { return now })
+	c := cacheAt(t, func() time.Time { return now })
 	var reads atomic.Int64
 	release := make(chan struct{})
 	view := func(context.Context) (any, error) {
@@ -44,7 +44,7 @@ func TestCache_a_hundred_viewers_cost_one_read(t *testing.T) {
 
 func TestCache_an_error_is_not_kept_and_a_viewer_who_leaves_stops_no_other(t *testing.T) {
 	t.Parallel()
-	c := newCache(time.Now)
+	c := cacheAt(t, time.Now)
 	fault := errors.New("away")
 	if _, err := c.read(t.Context(), "page", func(context.Context) (any, error) { return nil, fault }); !errors.Is(err,
 		fault) {
@@ -60,4 +60,13 @@ func TestCache_an_error_is_not_kept_and_a_viewer_who_leaves_stops_no_other(t *te
 		func(context.Context) (any, error) { return "again", nil }); got != "read" || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
+}
+
+func cacheAt(t *testing.T, now func() time.Time) *cache {
+	t.Helper()
+	c, err := newCache(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

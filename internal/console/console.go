@@ -76,5 +76,6 @@ func New(deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{deps: deps, site: site, cache: newCache(time.Now), guesses: guesses{of: map[string]*guesser{}}}, nil
+	cache, err := newCache(time.Now)
+	return &Service{deps: deps, site: site, cache: cache, guesses: guesses{of: map[string]*guesser{}}}, err
 }

@@ -6,15 +6,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/logctx"
-	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
@@ -47,15 +44,11 @@ type bulk struct {
 	done, doneMany string
 	danger         bool
 	do             func(ctx context.Context, id string) error
-	matching       *matching // what it does with all that a filter chooses; nil: only chosen rows
-	withoutAsking  bool      // when it is about one row only
+	withoutAsking  bool // when it is about one row only
 }
 
 // run asks how many are meant before more than one is touched, then does it. A failure does not stop the rest.
 func (s *Service) run(c *gin.Context, b bulk) error {
-	if b.matching != nil && c.PostForm("matching") != "" {
-		return s.runMatching(c, b)
-	}
 	ids := c.PostFormArray("id")
 	if one := c.PostForm("only"); one != "" {
 		ids = []string{one}
@@ -67,7 +60,7 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 		return errs.New(errs.Invalid, "Choose at most 1000 rows.")
 	}
 	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" && (len(ids) > 1 || !b.withoutAsking) {
-		return s.ask(c, b, s.site.Count(c, b.ask, b.askMany, int64(len(ids))), ids, nil)
+		return s.ask(c, b, ids)
 	}
 	n, err := b.all(c.Request.Context(), ids)
 	logctx.Note(c.Request.Context(), slog.Any("ids", ids), slog.Int("count", n))
@@ -84,10 +77,11 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	return nil
 }
 
-// ask answers with the dialog whose answer sends the form again, with the chosen rows or what chooses them.
-func (s *Service) ask(c *gin.Context, b bulk, question string, ids []string, matching map[string]any) error {
-	dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{"Question": question, "Button": b.button,
-		"Danger": b.danger, "Action": c.Request.URL.EscapedPath(), "IDs": ids, "Matching": matching})
+// ask answers with the dialog whose answer sends the form again, with the chosen rows.
+func (s *Service) ask(c *gin.Context, b bulk, ids []string) error {
+	dialog, err := s.site.Fragment(c, "overview", "askdialog", map[string]any{
+		"Question": s.site.Count(c, b.ask, b.askMany, int64(len(ids))), "Button": b.button, "Danger": b.danger,
+		"Action": c.Request.URL.EscapedPath(), "IDs": ids})
 	if err != nil {
 		return err
 	}
@@ -117,16 +111,6 @@ func (s *Service) Redeliver(c *gin.Context) error {
 			_, err := s.deps.Deliveries.Redeliver(ctx, id)
 			return err
 		},
-		matching: &matching{
-			count: func(ctx context.Context, status, supplier string) (int64, error) {
-				filter := deliveries.Filter{Status: deliveries.Status(status), Receiver: supplier}
-				return s.deps.Deliveries.CountLost(ctx, filter, mostCounted+1)
-			},
-			some: func(ctx context.Context, status, supplier string, until time.Time) (int64, bool, error) {
-				filter := deliveries.Filter{Status: deliveries.Status(status), Receiver: supplier}
-				return s.deps.Deliveries.RedeliverLost(ctx, filter, until, atOnce)
-			},
-		},
 	})
 }
 
@@ -142,17 +126,6 @@ func (s *Service) Reopen(c *gin.Context) error {
 				return errs.New(errs.NotFound, "There is no such material request.")
 			}
 			return s.deps.Requests.Reopen(ctx, supplier, request)
-		},
-		matching: &matching{
-			count: func(ctx context.Context, status, supplier string) (int64, error) {
-				if status != string(materials.Failed) {
-					return 0, errs.New(errs.Invalid, "Only failed requests can be reopened: choose this state.")
-				}
-				return s.deps.Requests.CountFailed(ctx, supplier, mostCounted+1)
-			},
-			some: func(ctx context.Context, _, supplier string, until time.Time) (int64, bool, error) {
-				return s.deps.Requests.ReopenFailed(ctx, supplier, until, atOnce)
-			},
 		},
 	})
 }

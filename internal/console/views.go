@@ -191,20 +191,12 @@ func (s *views) delivery(ctx context.Context, q query) (any, error) {
 }
 
 type trackersView struct {
-	Items  []tracker.Client  `json:"items"`
-	Faults map[string]string `json:"faults"` // by view: why it cannot be listed
+	Items []tracker.Client `json:"items"`
 }
 
 func (s *views) trackers(ctx context.Context, _ query) (any, error) {
 	clients, err := s.deps.Trackers.ListClients(ctx)
-	if err != nil {
-		return nil, err
-	}
-	view := trackersView{append([]tracker.Client{}, clients...), map[string]string{}}
-	for name, fault := range s.deps.Trackers.Faults() {
-		view.Faults[name] = fault.Error()
-	}
-	return view, nil
+	return trackersView{clients}, err
 }
 
 // searchResult is everything that a search found.

@@ -97,36 +97,19 @@ func (d *Keeper) redeliverInTurn(ctx context.Context, filter Filter, behind Key,
 		return 0, Key{}, writing, ctx.Err()
 	}
 	defer func() { <-d.turn }()
-	n, next, err = d.redeliverPage(ctx, filter, behind, redeliverBatch)
+	n, next, err = d.redeliverPage(ctx, filter, behind)
 	if err == nil && n > 0 {
 		writing = d.deps.DB.Yield(ctx, writing)
 	}
 	return n, next, writing, err
 }
 
-// RedeliverLost is RedeliverAll for the next of the dead or failed deliveries, at most limit of them, that the filter
-// chooses and that have not changed since until. It returns whether there may be more. The console calls it part by
-// part with the same until, so that all parts together take what was there when the first one began.
-func (d *Keeper) RedeliverLost(ctx context.Context, filter Filter, until time.Time, limit int) (
-	n int64, more bool, err error) {
-	if err := filter.lost(); err != nil {
-		return 0, false, err
-	}
-	filter.unchanged = until
-	behind := Key{}
-	for more = true; more && n == 0 && err == nil; more = !behind.IsZero() {
-		n, behind, err = d.redeliverPage(ctx, filter, behind, limit)
-	}
-	return n, more, err
-}
-
 // redeliverPage sends deliveries of a page again that are as they were listed. It returns their number and the key of
 // the next page. It reads the page without a lock, then locks the rows and looks once more. So it leaves out those that
 // a worker has by then, or that another process redelivered.
-func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key, limit int) (n int64, next Key,
-	err error) {
+func (d *Keeper) redeliverPage(ctx context.Context, filter Filter, behind Key) (n int64, next Key, err error) {
 	filter.oldest = true
-	page, next, err := d.store.page(ctx, filter, behind, limit)
+	page, next, err := d.store.page(ctx, filter, behind, redeliverBatch)
 	if err != nil || len(page) == 0 {
 		return 0, next, err
 	}

@@ -7,5 +7,5 @@ import (
 )
 
 func FuzzBodiesCostAFewTimesTheirSize(f *testing.F) {
-	bodytest.Fuzz(f, bodytest.Of("recovery", (*recoveryBody).validate))
+	bodytest.Fuzz(f, bodytest.Of("recovery", (*Recovery).Validate))
 }

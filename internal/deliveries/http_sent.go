@@ -102,13 +102,15 @@ func (s *SelfService) RedeliverDelivery(c *gin.Context) error {
 	return nil
 }
 
-type recoveryBody struct {
+// Recovery is what a recovery is asked for, by the API and in the portal.
+type Recovery struct {
 	Status *string `json:"status"`
 	Since  *string `json:"since"`
 	Until  *string `json:"until"`
 }
 
-func (b *recoveryBody) validate() []errs.Violation {
+// Validate returns every violation.
+func (b *Recovery) Validate() []errs.Violation {
 	var c errs.Check
 	errs.Member(&c, "/status", b.Status, func(text string) bool { return slices.Contains(Recoverable(), Status(text)) },
 		"must be undelivered, pending, dead, failed or delivered")
@@ -120,7 +122,8 @@ func (b *recoveryBody) validate() []errs.Violation {
 	return c.Found
 }
 
-func (b *recoveryBody) filter() SentFilter {
+// Filter returns the deliveries that a valid one chooses.
+func (b *Recovery) Filter() SentFilter {
 	filter := SentFilter{Status: Status(*b.Status)}
 	filter.Since, _ = parseMoment(*b.Since)
 	if b.Until != nil {
@@ -131,11 +134,11 @@ func (b *recoveryBody) filter() SentFilter {
 
 // RecoverDeliveries handles POST /api/webhook-deliveries/redeliver.
 func (s *SelfService) RecoverDeliveries(c *gin.Context) error {
-	body, err := httpapi.DecodeJSON(c, (*recoveryBody).validate)
+	body, err := httpapi.DecodeJSON(c, (*Recovery).Validate)
 	if err != nil {
 		return err
 	}
-	n, err := s.Recover(c.Request.Context(), caller.SupplierID(c), body.filter())
+	n, err := s.Recover(c.Request.Context(), caller.SupplierID(c), body.Filter())
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -79,16 +78,6 @@ func (f Filter) chooses(r deliveryRow) bool {
 		r.CreatedAt.UnixMicro() < until && r.UpdatedAt.UnixMicro() <= unchanged
 }
 
-// lost refuses a filter that chooses others than dead or failed deliveries: the console's one button for all of them is
-// for those that nothing sends any more.
-func (f Filter) lost() error {
-	if f.Status != Dead && f.Status != Failed {
-		return errs.New(errs.Invalid, "Only dead or failed deliveries can be redelivered all at once: "+
-			"choose one of these states.")
-	}
-	return nil
-}
-
 // Key is the place of a delivery in a list. Lists follow the order in which requests were accepted, the newest first,
 // and then the order of their rounds. The zero Key is where a list begins, and where it ends.
 type Key struct{ UID, Round, Kind int64 }
@@ -136,12 +125,4 @@ func (d *Keeper) Each(ctx context.Context, filter Filter, limit int, fn func(Del
 		behind, more = next, !next.IsZero() && limit > 0
 	}
 	return nil
-}
-
-// CountLost counts the Dead or Failed deliveries that the filter's status and receiver choose, up to most.
-func (d *Keeper) CountLost(ctx context.Context, filter Filter, most int) (int64, error) {
-	if err := filter.lost(); err != nil {
-		return 0, err
-	}
-	return d.store.count(ctx, filter, most)
 }

@@ -1,7 +1,6 @@
 package portal
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -111,11 +110,11 @@ func (s *Service) Redeliver(c *gin.Context) error {
 
 // Recover handles POST /portal/deliveries/redeliver.
 func (s *Service) Recover(c *gin.Context) error {
-	filter, err := recovery(c)
-	if err != nil {
-		return err
+	wanted := deliveries.Recovery{Status: posted(c, "status"), Since: posted(c, "since"), Until: posted(c, "until")}
+	if wrong := wanted.Validate(); len(wrong) > 0 {
+		return errs.InvalidInput("The recovery could not be started.", wrong...)
 	}
-	n, err := s.deps.Deliveries.Recover(c.Request.Context(), caller.SupplierID(c), filter)
+	n, err := s.deps.Deliveries.Recover(c.Request.Context(), caller.SupplierID(c), wanted.Filter())
 	if err != nil || n == 0 {
 		return s.done(c, err, "Nothing to recover: no delivery with this status was created in this time.")
 	}
@@ -124,38 +123,10 @@ func (s *Service) Recover(c *gin.Context) error {
 	return nil
 }
 
-func recovery(c *gin.Context) (deliveries.SentFilter, error) {
-	filter := deliveries.SentFilter{Status: deliveries.Status(c.PostForm("status"))}
-	var violations []errs.Violation
-	for _, m := range []struct {
-		name string
-		to   *time.Time
-	}{{"since", &filter.Since}, {"until", &filter.Until}} {
-		text := c.PostForm(m.name)
-		if text == "" && m.name == "until" {
-			continue
-		}
-		at, err := parseTime(text)
-		if err != nil {
-			violations = append(violations, errs.At("/"+m.name, "must be a date and time"))
-		}
-		*m.to = at
+// posted returns a field of a form; nil: it is empty.
+func posted(c *gin.Context, name string) *string {
+	if text := c.PostForm(name); text != "" {
+		return &text
 	}
-	if !slices.Contains(deliveries.Recoverable(), filter.Status) {
-		violations = append(violations, errs.At("/status", "must be undelivered, pending, dead, failed or delivered"))
-	}
-	if len(violations) > 0 {
-		return filter, errs.InvalidInput("The recovery could not be started.", violations...)
-	}
-	return filter, nil
-}
-
-// parseTime takes what the script sends, and what a form sends without it, as UTC.
-func parseTime(text string) (time.Time, error) {
-	for _, shape := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(shape, text); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is not a time", text)
+	return nil
 }

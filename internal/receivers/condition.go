@@ -15,22 +15,17 @@ const gone = "status 410"
 // Condition is how a supplier's receiver does, and what waits for it, as operators see it. It is read by statements of
 // their own, so what waits may have been sent since the state was read.
 type Condition struct {
-	State        string     `json:"state"`     // failing, paused, active
-	PausedBy     string     `json:"paused_by"` // empty: it is not paused
-	Failures     int        `json:"consecutive_failures"`
-	FailingSince *time.Time `json:"failing_since"` // the first of these failures
-	LastSuccess  *time.Time `json:"last_success_at"`
-	LastFailure  *time.Time `json:"last_failure_at"`
-	LastError    string     `json:"last_error"` // of the last failure; empty unless it ails
-	Waiting      int64      `json:"waiting"`    // deliveries, up to the limit of who asks, which means that or more
-	Oldest       *time.Time `json:"oldest_waiting_at"`
+	State string `json:"state"` // failing, paused, active
+	ReceiverState
+	Waiting int64      `json:"waiting"` // deliveries, up to the limit of who asks, which means that or more
+	Oldest  *time.Time `json:"oldest_waiting_at"`
 }
 
-// Condition returns the state without what waits.
+// Condition returns the state without what waits. It has a last error only if that is of now: the last call failed, or
+// the receiver was paused for what it answered.
 func (r ReceiverState) Condition() Condition {
-	c := Condition{State: r.name(), PausedBy: r.PausedBy, Failures: r.Failures, FailingSince: r.FailingSince,
-		LastSuccess: r.LastSuccess, LastFailure: r.LastFailure, LastError: r.LastError}
-	if !c.Ails() {
+	c := Condition{State: r.name(), ReceiverState: r}
+	if c.Failures == 0 && !c.Gone() {
 		c.LastError = ""
 	}
 	return c
@@ -38,17 +33,8 @@ func (r ReceiverState) Condition() Condition {
 
 // Gone reports whether the service paused the receiver because it answered 410; its other reason is that the receiver
 // failed for too long. No column says which: a receiver that failed for too long is failing.
-func (c Condition) Gone() bool {
-	return c.PausedBy == PausedByService && (c.LastError == gone || c.Failures < dispatch.FailingAt)
-}
-
-// Ails reports whether the last error is of now: the last call failed, or the receiver was paused for what it answered.
-func (c Condition) Ails() bool { return c.Failures > 0 || c.Gone() }
-
-// Gone reports whether the service paused the receiver because it answered 410, as Condition.Gone does.
-func (v ReceiverView) Gone() bool {
-	return v.PausedBy != nil && *v.PausedBy == PausedByService &&
-		(v.ConsecutiveFailures < dispatch.FailingAt || v.LastError != nil && *v.LastError == gone)
+func (r ReceiverState) Gone() bool {
+	return r.PausedBy == PausedByService && (r.LastError == gone || r.Failures < dispatch.FailingAt)
 }
 
 // Count adds what waits for the receivers of the suppliers, counted up to most for each, and since when.

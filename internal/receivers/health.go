@@ -31,13 +31,13 @@ const (
 
 // ReceiverState is what is known of a supplier's receiver, apart from its address.
 type ReceiverState struct {
-	PausedBy     string // empty: it is not paused
-	PausedAt     *time.Time
-	Failures     int        // in a row
-	FailingSince *time.Time // the first of these failures
-	LastSuccess  *time.Time
-	LastFailure  *time.Time
-	LastError    string // of the last failure, also when it recovered since
+	PausedBy     string     `json:"paused_by"` // empty: it is not paused
+	PausedAt     *time.Time `json:"-"`
+	Failures     int        `json:"consecutive_failures"`
+	FailingSince *time.Time `json:"failing_since"` // the first of these failures
+	LastSuccess  *time.Time `json:"last_success_at"`
+	LastFailure  *time.Time `json:"last_failure_at"`
+	LastError    string     `json:"last_error"` // of the last failure, also when it recovered since
 }
 
 // Failing reports whether the receiver's last calls failed, five of them at least.

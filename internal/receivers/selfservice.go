@@ -26,6 +26,8 @@ type ReceiverView struct {
 	LastFailureAt       *time.Time       `json:"last_failure_at"`
 	LastError           *string          `json:"last_error"`
 	Secrets             []SecretValidity `json:"secrets"`
+
+	known ReceiverState
 }
 
 // Accounts are the suppliers' addresses and secrets.

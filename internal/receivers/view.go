@@ -2,7 +2,6 @@ package receivers
 
 import (
 	"context"
-	"time"
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
@@ -20,12 +19,13 @@ func (r ReceiverState) name() string {
 	}
 }
 
-// seen returns a state as people see it: a receiver is active only when the last call to it succeeded.
-func seen(state string, failures int64, success *time.Time) string {
+// seen returns the state that a page calls so as people see it: a receiver is active only when the last call to it
+// succeeded.
+func (r ReceiverState) seen(state string) string {
 	switch {
-	case state == "active" && failures > 0:
+	case state == "active" && r.Failures > 0:
 		return "last call failed"
-	case state == "active" && success == nil:
+	case state == "active" && r.LastSuccess == nil:
 		return "nothing sent yet"
 	default:
 		return state
@@ -33,14 +33,17 @@ func seen(state string, failures int64, success *time.Time) string {
 }
 
 // Seen returns the state as the supplier's pages show it.
-func (v ReceiverView) Seen() string { return seen(v.State, v.ConsecutiveFailures, v.LastSuccessAt) }
+func (v ReceiverView) Seen() string { return v.known.seen(v.State) }
+
+// Gone reports whether the service paused the receiver because it answered 410.
+func (v ReceiverView) Gone() bool { return v.known.Gone() }
 
 // Seen returns the state as the operator's pages show it.
-func (c Condition) Seen() string { return seen(c.State, int64(c.Failures), c.LastSuccess) }
+func (c Condition) Seen() string { return c.seen(c.State) }
 
 // show fills in what does not depend on the address. The last error is shown without the operator's addresses.
 func (r ReceiverState) show(view *ReceiverView) {
-	view.ConsecutiveFailures = int64(r.Failures)
+	view.known, view.ConsecutiveFailures = r, int64(r.Failures)
 	view.LastSuccessAt, view.LastFailureAt = r.LastSuccess, r.LastFailure
 	if r.PausedBy != "" {
 		view.PausedBy = &r.PausedBy

@@ -129,10 +129,6 @@ func TestRedeliveries_recoveries_pauses_and_retention_never_deadlock(t *testing.
 			_, err := c.RedeliverAll(ctx, dead)
 			return err
 		},
-		"redeliver what is lost": func(int) error {
-			_, _, err := c.RedeliverLost(ctx, dead, time.Now(), contended)
-			return err
-		},
 		"pause and resume": func(int) error {
 			if err := c.Pause(ctx, "acme", receivers.PausedBySupplier); err != nil {
 				return err

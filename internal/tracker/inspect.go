@@ -49,13 +49,18 @@ func (s *Service) ViewNotes(ctx context.Context, views []string) (notes []string
 
 // Ailments returns of each view that an active client reads what keeps it from being shown whole.
 func (s *Service) Ailments(ctx context.Context) (map[string][]string, error) {
-	views, err := s.granted(ctx)
+	clients, err := s.store.list(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ailments := map[string][]string{}
-	for view := range views {
-		ailments[view] = s.examine(ctx, view)
+	for _, c := range clients {
+		if !c.Active || len(c.Views) == 0 {
+			continue
+		}
+		if _, seen := ailments[c.Views[0]]; !seen {
+			ailments[c.Views[0]] = s.examine(ctx, c.Views[0])
+		}
 	}
 	return ailments, nil
 }
@@ -87,6 +92,18 @@ func (s *views) examine(ctx context.Context, granted string) []string {
 		return append(notes, fmt.Sprintf("the view %s cannot be read, its listings answer 503: %s", granted, errs.Text(err)))
 	}
 	return append(notes, lost...)
+}
+
+// probe returns why a view cannot be read, without reading a row. Nothing that listings remember changes.
+func (s *views) probe(ctx context.Context, granted string) error {
+	r, err := s.lookUp(ctx, granted)
+	if err != nil {
+		return err
+	}
+	err = s.isolated(ctx, r, func(sel database.Select) error {
+		return sel(ctx, "SELECT "+r.plain+" FROM "+r.from+" LIMIT 0", func([][]byte) error { return nil })
+	})
+	return errs.Doing("the view "+granted+" cannot be read", err)
 }
 
 // lost reads the view's first rows and returns which fields come out as null although they are not.

@@ -196,14 +196,13 @@ type table struct {
 	*csv.Reader
 	source *recordReader
 	names  []string
-	sheet  bool  // from a spreadsheet whose language has a decimal comma: semicolons or tabs
-	before int64 // lines that were taken away
+	sheet  bool // from a spreadsheet whose language has a decimal comma: semicolons or tabs
 }
 
 // readCSV reads the header now and one record each time; an empty field is null.
 func readCSV(l *lines, r *bufio.Reader) (func(*lines) error, error) {
-	comma, taken := separator(r)
-	t := &table{source: &recordReader{r, longestRecord}, sheet: comma != ',', before: taken}
+	comma := separator(r)
+	t := &table{source: &recordReader{r, longestRecord}, sheet: comma != ','}
 	t.Reader = csv.NewReader(t.source)
 	t.Comma, t.ReuseRecord, t.FieldsPerRecord = comma, true, -1
 	header, err := t.Read()
@@ -235,7 +234,7 @@ func (t *table) next(l *lines) error {
 		t.source.left = longestRecord
 		record, err := t.Read()
 		if fault, ok := errors.AsType[*csv.ParseError](err); ok && !errors.Is(err, errLongRecord) {
-			return &badLine{number: int64(fault.StartLine) + t.before, detail: "is not a CSV record: " + fault.Err.Error(),
+			return &badLine{number: int64(fault.StartLine), detail: "is not a CSV record: " + fault.Err.Error(),
 				last: true}
 		}
 		if errors.Is(err, errLongRecord) {
@@ -246,7 +245,7 @@ func (t *table) next(l *lines) error {
 			return err
 		}
 		line, _ := t.FieldPos(0)
-		l.number = int64(line) + t.before
+		l.number = int64(line)
 		last := len(record)
 		for last > 0 && strings.TrimSpace(record[last-1]) == "" {
 			last--

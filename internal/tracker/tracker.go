@@ -41,7 +41,6 @@ type Service struct {
 	pinned    *lru.Cache[pinKey, pin]
 	buffers   sync.Pool // of answers, as *[]byte
 	turns     turns
-	watched   watched
 }
 
 // New builds the service; Close releases its connections.

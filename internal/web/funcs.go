@@ -32,7 +32,6 @@ func (s *Site) functions(l *locale) template.FuncMap {
 		"path":    func(p string) string { return s.cfg.Base + p },
 		"args":    arguments, // args "Name" value … makes the argument of a part
 		"deref":   deref,
-		"lower":   strings.ToLower,
 		"word":    stateWord, // t (word .Status)
 		"kind":    kindOf,
 	}

@@ -168,13 +168,6 @@ type Outcome struct {
 	Result  string `json:"result,omitempty"`  // HTML for the page's element with data-result
 	Dialog  string `json:"dialog,omitempty"`  // HTML of a dialog to answer first
 	Address string `json:"address,omitempty"` // the page to go to; empty: the same one, read again
-
-	// Of an action that is done part by part: whether the script is to send the form again, with done and until, and how
-	// far it is.
-	More  bool  `json:"more,omitempty"`
-	Done  int64 `json:"done,omitempty"`
-	Total int64 `json:"total,omitempty"`
-	Until int64 `json:"until,omitempty"` // later changes are not touched, Unix microseconds
 }
 
 // Answer answers the page's script.

@@ -4,7 +4,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -128,38 +127,4 @@ func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) 
 	current := round.Round{SupplierID: supplierID, RequestID: requestID, UID: record.UID, Number: record.Round}
 	rounds, err := s.store.roundsOf(ctx, current)
 	return record, rounds, current, err
-}
-
-// CountFailed counts the failed requests, of one supplier when it is given, up to most.
-func (s *Service) CountFailed(ctx context.Context, supplierID string, most int) (int64, error) {
-	return s.store.countFailed(ctx, supplierID, most)
-}
-
-// ReopenFailed reopens the newest failed requests, of one supplier when it is given, at most limit of them; those that
-// failed after until are left as they are. It returns how many it reopened and whether there may be more.
-func (s *Service) ReopenFailed(ctx context.Context, supplierID string, until time.Time, limit int) (
-	n int64, more bool, err error) {
-	enough, tried := errors.New("enough"), 0
-	err = s.Each(ctx, materials.Filter{SupplierID: supplierID, Status: materials.Failed}, 0,
-		func(o materials.Overview) error {
-			switch {
-			case o.UpdatedAt.After(until):
-				return nil
-			case tried == limit:
-				return enough
-			}
-			tried++
-			err := s.Reopen(ctx, o.SupplierID, o.ID)
-			switch kind := errs.KindOf(err); {
-			case err == nil:
-				n++
-			case kind != errs.Conflict && kind != errs.NotFound: // another caller was faster, which is as good
-				return err
-			}
-			return nil
-		})
-	if errors.Is(err, enough) {
-		return n, true, nil
-	}
-	return n, false, err
 }

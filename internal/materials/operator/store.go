@@ -23,17 +23,6 @@ type store struct {
 	events Events // where estimates are that are not in the row
 }
 
-// countFailed counts the failed requests, of one supplier when it is given, up to most.
-func (s *store) countFailed(ctx context.Context, supplierID string, most int) (n int64, err error) {
-	of, args := `uid > 0`, []any{most}
-	if supplierID != "" {
-		of, args = `round > 0 AND supplier_id = $2`, append(args, supplierID)
-	}
-	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT count(*) FROM (SELECT 1 FROM material_requests
-		WHERE status = 'failed' AND `+of+` LIMIT $1) AS failed`, args, &n)
-	return n, errs.Doing("count failed material requests", err)
-}
-
 // whyFailed returns why a request is failed; nil in any other state.
 func whyFailed(status materials.Status, failure string) *string {
 	if status != materials.Failed {

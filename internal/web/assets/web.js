@@ -86,17 +86,6 @@ function ask(text, again) {
   dialog.showModal();
 }
 
-// goOn shows how far an action is that is done part by part, and whether the next part is wanted: a closed dialog ends it.
-function goOn(form, dialog, outcome) {
-  form.elements.done.value = outcome.done;
-  const bar = form.querySelector('progress');
-  bar.hidden = false;
-  bar.max = outcome.total;
-  bar.value = outcome.done;
-  form.querySelector('[data-progress]').textContent = outcome.message;
-  return dialog.open;
-}
-
 async function act(form, button) {
   if (form.dataset.busy) return;
   form.dataset.busy = 'yes';
@@ -104,11 +93,8 @@ async function act(form, button) {
   say('');
   try {
     const dialog = form.closest('dialog');
-    let outcome;
-    do {
-      const answer = await fetch(button && button.hasAttribute('formaction') ? button.formAction : form.action, { method: 'POST', body: fields(form, button), headers: { 'X-Page-Request': '1', Accept: 'application/json' } });
-      outcome = await answer.json();
-    } while (outcome.more && goOn(form, dialog, outcome));
+    const answer = await fetch(button && button.hasAttribute('formaction') ? button.formAction : form.action, { method: 'POST', body: fields(form, button), headers: { 'X-Page-Request': '1', Accept: 'application/json' } });
+    const outcome = await answer.json();
     if (outcome.dialog) { ask(outcome.dialog, () => act(form, button)); return; }
     if (dialog && outcome.failed) { dialog.querySelector('[role=alert]').textContent = outcome.message; return; }
     if (dialog) { dialog.close(); if ('again' in form.dataset) { dialog.again(); return; } }
