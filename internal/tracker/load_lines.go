@@ -196,13 +196,14 @@ type table struct {
 	*csv.Reader
 	source *recordReader
 	names  []string
-	sheet  bool // from a spreadsheet whose language has a decimal comma: semicolons or tabs
+	sheet  bool  // from a spreadsheet whose language has a decimal comma: semicolons or tabs
+	before int64 // lines that were taken away
 }
 
 // readCSV reads the header now and one record each time; an empty field is null.
 func readCSV(l *lines, r *bufio.Reader) (func(*lines) error, error) {
-	comma := separator(r)
-	t := &table{source: &recordReader{r, longestRecord}, sheet: comma != ','}
+	comma, taken := separator(r)
+	t := &table{source: &recordReader{r, longestRecord}, sheet: comma != ',', before: taken}
 	t.Reader = csv.NewReader(t.source)
 	t.Comma, t.ReuseRecord, t.FieldsPerRecord = comma, true, -1
 	header, err := t.Read()
@@ -234,7 +235,7 @@ func (t *table) next(l *lines) error {
 		t.source.left = longestRecord
 		record, err := t.Read()
 		if fault, ok := errors.AsType[*csv.ParseError](err); ok && !errors.Is(err, errLongRecord) {
-			return &badLine{number: int64(fault.StartLine), detail: "is not a CSV record: " + fault.Err.Error(),
+			return &badLine{number: int64(fault.StartLine) + t.before, detail: "is not a CSV record: " + fault.Err.Error(),
 				last: true}
 		}
 		if errors.Is(err, errLongRecord) {
@@ -245,7 +246,7 @@ func (t *table) next(l *lines) error {
 			return err
 		}
 		line, _ := t.FieldPos(0)
-		l.number = int64(line)
+		l.number = int64(line) + t.before
 		last := len(record)
 		for last > 0 && strings.TrimSpace(record[last-1]) == "" {
 			last--

@@ -77,7 +77,7 @@ func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		`{"imei":1,"dt_carga":"2026-11-20","ligado":true,"latitude":-1e3,"endereco":null}`,
 		"{\"imei\":1,\"dt_carga\":\"2026-11-20\"}\n\n{}", "imei,dt_carga,dispositivo\n1,2026-11-20,\"a,\"\"b\nc\"\n",
-		"\xEF\xBB\xBFimei\n", "{", "", "imei;dt_carga;latitude;ligado\n1;20/11/2026;-23,5;FALSO\n;;;\n",
+		"\xEF\xBB\xBFimei\n", "{", "", "sep=;\nimei;dt_carga;latitude;ligado\n1;20/11/2026;-23,5;FALSO\n;;;\n",
 		"imei\tdt_carga\n1\t2026-11-20 08:00\n", "\xFF\xFEi\x00m\x00", "imei,dt_carga,dispositivo\n1,2026-11-20,S\xE3o\n",
 	} {
 		f.Add([]byte(seed))

@@ -53,17 +53,23 @@ func decoded(file io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(transform.NewReader(r, utf.BOMOverride(unmarked)), readAhead), nil
 }
 
-// separator returns the character that separates the columns of a CSV file.
-func separator(r *bufio.Reader) rune {
+// separator returns the character that separates the columns of a CSV file. A first line such as sep=; names it; such a
+// line is skipped, and taken counts it.
+func separator(r *bufio.Reader) (comma rune, taken int64) {
 	ahead, _ := r.Peek(readAhead) // less at the end of the file
 	header, _, _ := bytes.Cut(ahead, []byte("\n"))
+	line := strings.Trim(string(bytes.TrimRight(header, "\r")), `"`)
+	if text, says := strings.CutPrefix(strings.ToLower(line), "sep="); says && len(text) == 1 {
+		_, _ = r.Discard(min(len(header)+1, len(ahead)))
+		return rune(text[0]), 1
+	}
 	best, most := ',', bytes.Count(header, []byte(","))
 	for _, c := range []rune{';', '\t'} {
 		if n := bytes.Count(header, []byte(string(c))); n > most {
 			best, most = c, n
 		}
 	}
-	return best
+	return best, 0
 }
 
 // errLongRecord means that a record of a CSV file does not end.

@@ -39,7 +39,7 @@ func excel(t *testing.T, text string) map[string]string {
 	tabs := strings.ReplaceAll(strings.ReplaceAll(text, "Flores, 7; sala", "Flores, 7\x00 sala"), ";", "\t")
 	tabs = strings.ReplaceAll(tabs, "\x00", ";")
 	return map[string]string{
-		"CSV": encoded(charmap.Windows1252, text), "CSV UTF-8": "\uFEFF" + text,
+		"CSV": encoded(charmap.Windows1252, text), "CSV UTF-8": "\uFEFF" + text, "with sep=": "sep=;\r\n" + text,
 		"Unicode text":     encoded(unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), tabs),
 		"UTF-16 BE":        encoded(unicode.UTF16(unicode.BigEndian, unicode.UseBOM), tabs),
 		"UTF-16, unmarked": encoded(unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), tabs),
