@@ -48,8 +48,8 @@ type Service struct {
 	sealer    sealer
 	limiter   *limiter
 	ended     *prometheus.CounterVec
-	openings  *groupcommit.Batcher[opening, outcome]
-	rotations *groupcommit.Batcher[rotation, outcome]
+	openings  *groupcommit.Batcher[opening, *grant]
+	rotations *groupcommit.Batcher[rotation, *grant]
 }
 
 // New reads the keys and starts the group commits; Close ends them. Its errors name the position of a bad key in its
