@@ -4,21 +4,18 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 )
 
-// A caller without a valid key is refused, and still its answer has the requester's quota. Such callers cost
-// nothing to make, so what they are shown is remembered for a moment: all wrong keys together cost the database four
-// statements a second.
+// A caller that is refused still has the requester's quota in its answer. Such calls cost nothing to make, so what they
+// are shown is remembered for a moment.
 
-// refusedTrust is how old the quota may be that a caller without a key is shown: all wrong keys of a requester together
-// cost four statements a second.
+// refusedTrust is how old the quota may be that a refused caller is shown: all wrong keys of a requester together cost
+// four statements a second.
 const refusedTrust = 250 * time.Millisecond
 
 // sightings remembers how many units of a day were seen spent. They only grow, so the largest number is the newest.
 type sightings struct {
-	flights singleflight.Group
+	reading sync.Mutex // is held while the database is asked, for all who are refused at that moment
 	mu      sync.Mutex
 	latest  map[string]sighting // by requester, under mu: batches of spending and readings write it, refusals read it
 }
@@ -59,29 +56,17 @@ func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
 	return known.used, now.Sub(known.at) < refusedTrust
 }
 
-// shownToKnown returns the requester's quota for a caller with a key; while it cannot be read what was known last.
-func (s *Service) shownToKnown(ctx context.Context, requester string) quota {
+// shown returns the requester's quota for a caller that is refused: units spent by this process are in it, others' for
+// refusedTrust at most not. While the database is unavailable it is what was known last.
+func (s *Service) shown(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
-	if q, err := s.standing(ctx, requester); err == nil {
-		s.seen.note(item, q.used, s.deps.Local())
-	}
-	return s.lastSeen(item)
-}
-
-// shownToStranger returns the requester's quota for a caller that is refused without a key: units spent by this process
-// are in it, others' for refusedTrust at most not. While the database is unavailable it is what was known last.
-func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
-	item := s.unit(requester)
+	s.seen.reading.Lock()
+	defer s.seen.reading.Unlock()
 	if _, fresh := s.seen.of(item, s.deps.Local()); !fresh {
-		read := s.seen.flights.DoChan(item.requester, func() (any, error) {
-			q, err := s.standing(context.WithoutCancel(ctx), requester)
-			s.seen.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
-			return nil, err
-		})
-		select {
-		case <-read:
-		case <-ctx.Done():
-		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingsTimeout)
+		defer cancel()
+		q, _ := s.standing(ctx, requester)
+		s.seen.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
 	}
 	return s.lastSeen(item)
 }

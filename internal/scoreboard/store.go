@@ -24,11 +24,8 @@ func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted,
 	if limit == 0 {
 		return 0, 0, nil
 	}
-	least, greatest := "LEAST", "GREATEST"
-	if s.db.Engine() == database.SQLite {
-		least, greatest = "min", "max"
-	}
-	grant := least + `($4, ` + greatest + `($5 - scoreboard_usage.used, 0))`
+	const grant = `CASE WHEN scoreboard_usage.used + $4 <= $5 THEN $4
+		WHEN scoreboard_usage.used < $5 THEN $5 - scoreboard_usage.used ELSE 0 END`
 	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO scoreboard_usage (requester, day, used, granted)
 		VALUES ($1, $2, $3, $3)
 		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+`
