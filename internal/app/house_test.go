@@ -96,8 +96,7 @@ var edges = map[string][]string{
 		"internal/receivers", "internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
 		"internal/lists", "internal/logctx", "internal/sleep"},
-	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi",
-		"internal/scoreboard/fetch"},
+	"internal/scoreboard": {"internal/database", "internal/errs", "internal/httpapi", "internal/scoreboard/fetch"},
 
 	"internal/scoreboard/balldontlie": {"internal/scoreboard", "internal/scoreboard/fetch"},
 	"internal/scoreboard/fetch":       {},

@@ -36,13 +36,13 @@ func (s *Service) Show(c *gin.Context) error {
 		limitHeaders(c, s.shown(ctx, requester))
 		return err
 	}
-	spent, err := s.take(ctx, requester)
-	limitHeaders(c, spent.quota)
+	left, granted, err := s.take(ctx, requester)
+	limitHeaders(c, left)
 	if err != nil {
 		return err
 	}
-	if !spent.granted {
-		return s.exhausted(requester, spent.quota)
+	if !granted {
+		return s.exhausted(requester, left)
 	}
 	if s.deps.Primary == nil {
 		return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")

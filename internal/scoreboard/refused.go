@@ -17,7 +17,7 @@ const refusedTrust = 250 * time.Millisecond
 type sightings struct {
 	reading sync.Mutex // is held while the database is asked, for all who are refused at that moment
 	mu      sync.Mutex
-	latest  map[string]sighting // by requester, under mu: batches of spending and readings write it, refusals read it
+	latest  map[string]sighting // by requester, under mu: spending and readings write it, refusals read it
 }
 
 // sighting is how much of a requester's day was seen spent.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
@@ -68,7 +67,7 @@ type Deps struct {
 type Service struct {
 	*Quotas
 	deps     Deps
-	spending *groupcommit.Batcher[spend, grant]
+	spending sync.Mutex // is held while a unit is spent
 	flights  singleflight.Group
 	slots    *semaphore.Weighted
 	answers  *lru.Cache[string, answer]
@@ -91,7 +90,7 @@ type answer struct {
 	until time.Time
 }
 
-// New builds the service; Close releases it.
+// New builds the service.
 func New(deps Deps) (*Service, error) {
 	answers, err := lru.New[string, answer](mostRemember)
 	if err != nil {
@@ -101,15 +100,10 @@ func New(deps Deps) (*Service, error) {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; " +
 			"`api scoreboard sample` is a provider to try it with")
 	}
-	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
+	return &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
 		slots: semaphore.NewWeighted(mostQuestions), answers: answers,
-		metrics: deps.Metrics, rests: map[string]rest{}}
-	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
-	return s, nil
+		metrics: deps.Metrics, rests: map[string]rest{}}, nil
 }
-
-// Close finishes what is being counted.
-func (s *Service) Close() { s.spending.Close() }
 
 // request is a valid question of a caller.
 type request struct {
