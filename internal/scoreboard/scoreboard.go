@@ -91,18 +91,15 @@ type answer struct {
 }
 
 // New builds the service.
-func New(deps Deps) (*Service, error) {
-	answers, err := lru.New[string, answer](mostRemember)
-	if err != nil {
-		return nil, err
-	}
+func New(deps Deps) *Service {
+	answers, _ := lru.New[string, answer](mostRemember) // it fails without a size alone
 	if len(deps.Keys) > 0 && deps.Primary == nil {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; " +
 			"`api scoreboard sample` is a provider to try it with")
 	}
 	return &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
 		slots: semaphore.NewWeighted(mostQuestions), answers: answers,
-		metrics: deps.Metrics, rests: map[string]rest{}}, nil
+		metrics: deps.Metrics, rests: map[string]rest{}}
 }
 
 // request is a valid question of a caller.

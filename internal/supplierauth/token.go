@@ -54,15 +54,12 @@ func (c claims) GetAudience() (jwt.ClaimStrings, error) { return jwt.ClaimString
 func (c claims) GetNotBefore() (*jwt.NumericDate, error) { return nil, nil }
 
 // newTokens returns what issues with the first key and verifies with all of them.
-func newTokens(keys []signingKey, issuer, audience string, now, latest func() time.Time) (*tokens, error) {
-	cache, err := lru.New[[32]byte, caller.Principal](verifiedTokens)
-	if err != nil {
-		return nil, err
-	}
+func newTokens(keys []signingKey, issuer, audience string, now, latest func() time.Time) *tokens {
+	cache, _ := lru.New[[32]byte, caller.Principal](verifiedTokens) // it fails without a size alone
 	return &tokens{issuer: issuer, audience: audience, now: now, latest: latest, keys: keys, verified: cache,
 		parser: jwt.NewParser(jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(),
 			jwt.WithExpirationRequired(), jwt.WithIssuer(issuer), jwt.WithAudience(audience), jwt.WithTimeFunc(now)),
-	}, nil
+	}
 }
 
 // issue signs an access token for the session.

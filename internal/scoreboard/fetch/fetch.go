@@ -42,10 +42,7 @@ type Client struct {
 
 // New makes a client for addresses below base.
 func New(base, key string, log *slog.Logger) *Client {
-	noted, err := lru.New[string, time.Time](mostNotes)
-	if err != nil {
-		panic(err) // the size is a constant
-	}
+	noted, _ := lru.New[string, time.Time](mostNotes) // it fails without a size alone
 	c := &http.Client{
 		Timeout: callLimit,
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
