@@ -11,7 +11,7 @@ import (
 // A requester's day has a number of units, 80 unless set, over all replicas: spending is one conditional upsert, so
 // no unit is granted twice. A unit that was spent is gone, whatever becomes of the answer.
 
-const spendTimeout = 5 * time.Second
+const spendTimeout = 5 * time.Second // of the database, to count or to be read
 
 // The requesters, distinguished by the parameter partner.
 const (
@@ -77,8 +77,8 @@ func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) 
 // for the same row.
 func (s *Service) take(ctx context.Context, requester string) (q quota, granted bool, err error) {
 	item := s.unit(requester)
-	s.spending.Lock()
-	defer s.spending.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spendTimeout)
 	defer cancel()
 	current, err := s.settings.current(ctx)
@@ -89,6 +89,6 @@ func (s *Service) take(ctx context.Context, requester string) (q quota, granted 
 	if err != nil {
 		return s.lastSeen(item), false, fmt.Errorf("count scoreboard request: %w", err)
 	}
-	s.seen.note(item, q.used, time.Time{})
+	s.note(item, q.used, time.Time{})
 	return q, granted, nil
 }

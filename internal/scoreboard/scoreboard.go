@@ -66,13 +66,13 @@ type Deps struct {
 // Service answers questions, counts them and keeps the runtime settings.
 type Service struct {
 	*Quotas
-	deps     Deps
-	spending sync.Mutex // is held while a unit is spent
-	flights  singleflight.Group
-	slots    *semaphore.Weighted
-	answers  *lru.Cache[string, answer]
-	metrics  *Metrics
-	seen     sightings
+	deps    Deps
+	flights singleflight.Group
+	slots   *semaphore.Weighted
+	answers *lru.Cache[string, answer]
+
+	turn sync.Mutex          // is held while units are spent or counted, by one caller of the process at a time
+	seen map[string]sighting // by requester, under turn
 
 	mu    sync.Mutex
 	rests map[string]rest // by provider, under mu: each flight reads them before its call and may write one after it
@@ -99,7 +99,7 @@ func New(deps Deps) *Service {
 	}
 	return &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
 		slots: semaphore.NewWeighted(mostQuestions), answers: answers,
-		metrics: deps.Metrics, rests: map[string]rest{}}
+		rests: map[string]rest{}, seen: map[string]sighting{}}
 }
 
 // request is a valid question of a caller.
@@ -188,7 +188,7 @@ func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, e
 		return Board{}, resting.err
 	}
 	board, err := p.Board(ctx, q)
-	s.metrics.asked(p.Name(), err)
+	s.deps.Metrics.asked(p.Name(), err)
 	if pause := s.pauseOf(p, err); pause > 0 {
 		s.mu.Lock()
 		begins := s.rests[p.Name()].until.Equal(resting.until) // of those who asked at the same moment one logs it
