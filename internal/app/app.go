@@ -239,14 +239,12 @@ func (a *App) buildListings(serving bool) (err error) {
 	a.Receivers = receivers.NewSelfService(receivers.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Receivers: a.Deliveries.Registry, Calls: a.Deliveries,
 	})
-	if a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now, Serving: serving}); err != nil {
-		return fmt.Errorf("set up tracker listings: %w", err)
-	}
-	a.Scores, err = scoreboard.New(scoreboard.Deps{
+	a.Scores = scoreboard.New(scoreboard.Deps{
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
 		Primary: primary(a.cfg, a.log, a.db.Now), Fallback: fallback(a.cfg, a.log), Metrics: a.providerMetrics,
 	})
-	return errs.Doing("set up scoreboard", err)
+	a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now, Serving: serving})
+	return errs.Doing("set up tracker listings", err)
 }
 
 // openPortal reads the portal's pages.
@@ -287,7 +285,6 @@ func (a *pipeline) Migrate(ctx context.Context) error { return a.db.Migrate(ctx)
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {
 	a.Trackers.Close()
-	a.Scores.Close()
 	return a.pipeline.Close()
 }
 

@@ -155,7 +155,7 @@ var homes = []struct {
 	{"github.com/jackc/pgx", []string{"internal/database/*.go"}},
 	{"github.com/pressly/goose", []string{"internal/database/*.go"}},
 	{"github.com/nats-io/", []string{"internal/queue/*.go", "internal/queue/embedded/*.go"}},
-	{"github.com/hashicorp/go-retryablehttp", []string{"internal/sending/sender.go", "internal/scoreboard/fetch/*.go"}},
+	{"github.com/hashicorp/go-retryablehttp", []string{"internal/sending/sender.go"}},
 	{"github.com/golang-jwt/jwt", []string{"internal/supplierauth/token*.go"}},
 	{"github.com/spf13/cobra", []string{"cmd/api/*.go"}},
 	{"github.com/caarlos0/env", []string{"internal/config/*.go"}},

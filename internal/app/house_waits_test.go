@@ -20,7 +20,7 @@ var waits = []struct {
 		database.Free database.TryLock
 		deliveries.LockDue deliveries.lockDueSpread deliveries.LockReceivers
 		deliveries.claimOf deliveries.dueFirst deliveries.acceptedFirst deliveries.caughtUp deliveries.beginSQLite
-		deliveries.updateClaimed deliveries.refreshDueOf notify.claim supplierauth.endOldest supplierauth.rotatePostgres`},
+		deliveries.updateClaimed deliveries.refreshDueOf notify.claim supplierauth.endOldest`},
 	{"It is of its own process alone: no other one changes these rows while the process lives.", `
 		database.Numbers database.TryChange figures.add sending.beat sending.newLease`},
 	{`A batch of many callers waits once. Then its items are flushed one by one while the next batches go on (groupcommit;
@@ -29,7 +29,7 @@ var waits = []struct {
 		deliveries.insertDeliveriesPostgres deliveries.insertDeliveriesSQLite
 		deliveries.insertEventsPostgres deliveries.insertEventsSQLite
 		materials.insertPostgres materials.insertSQLite materials.roundsTable materials.saveReceipt materials.takingReceipts
-		scoreboard.spend supplierauth.open supplierauth.openPostgres supplierauth.rotateOne work.clear`},
+		supplierauth.open supplierauth.rotate work.clear`},
 	{"A loop of the process waits. Other loops go on, no call waits for it, and it repeats its work in its next turn.", `
 		deliveries.Interrupt deliveries.PutBack deliveries.end deliveries.forget deliveries.Keep
 		figures.keep figures.trim
@@ -49,7 +49,7 @@ var waits = []struct {
 		notify.add
 		products.apply products.lock products.write
 		receivers.lockTests receivers.pause receivers.resume receivers.saveTests
-		scoreboard.set scoreboard.unset
+		scoreboard.set scoreboard.spend scoreboard.unset
 		supplierauth.Expire supplierauth.Insert supplierauth.deletePortalSession supplierauth.endOldestSecrets
 		supplierauth.endPortalSessions supplierauth.ending supplierauth.expireSecrets supplierauth.holdSupplier
 		supplierauth.insertPortalLink supplierauth.insertPortalSession supplierauth.insertSecret

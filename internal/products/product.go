@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -85,9 +84,6 @@ type change struct {
 	updatedAt  *time.Time
 }
 
-// errNoProduct is the error of a deactivation that found no product.
-var errNoProduct = errors.New("no such product")
-
 // apply stores a change. errs.NotFound: nothing to deactivate.
 func (s *Service) apply(ctx context.Context, supplierID string, c change) (status Status, err error) {
 	now := s.now()
@@ -95,9 +91,6 @@ func (s *Service) apply(ctx context.Context, supplierID string, c change) (statu
 		status, err = s.store.apply(ctx, supplierID, c, now)
 		return err
 	})
-	if errors.Is(err, errNoProduct) {
-		return "", errs.New(errs.NotFound, "You have no product with this sku.")
-	}
 	return status, errs.Doing("synchronise product", err)
 }
 

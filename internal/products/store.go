@@ -74,7 +74,7 @@ func (s *store) apply(ctx context.Context, supplierID string, c change, now time
 	return status, s.write(ctx, status, row, stored)
 }
 
-// lock reads the product and holds it until the transaction ends. errNoProduct when there is none.
+// lock reads the product and holds it until the transaction ends. Errors: errs.NotFound.
 func (s *store) lock(ctx context.Context, supplierID, sku string) (productRow, error) {
 	query := s.db.From(ctx).Where("supplier_id = ? AND sku = ?", supplierID, sku)
 	if s.db.Engine() == database.Postgres {
@@ -85,25 +85,24 @@ func (s *store) lock(ctx context.Context, supplierID, sku string) (productRow, e
 		return productRow{}, fmt.Errorf("read product: %w", err)
 	}
 	if len(rows) == 0 {
-		return productRow{}, errNoProduct
+		return productRow{}, errs.New(errs.NotFound, "You have no product with this sku.")
 	}
 	return rows[0], nil
 }
 
 // write stores what was decided. It keeps the newest updated_at, also when nothing else changed.
 func (s *store) write(ctx context.Context, status Status, row, stored productRow) error {
-	row.CreatedAt = stored.CreatedAt
-	newest := max(row.SourceUpdatedAt, stored.SourceUpdatedAt)
+	at, newest := row.UpdatedAt, max(row.SourceUpdatedAt, stored.SourceUpdatedAt)
 	switch status {
-	case updated:
-	case deactivated:
-		updatedAt := row.UpdatedAt
-		row = stored
-		row.Active, row.UpdatedAt = false, updatedAt
-	case unchanged:
-		row = stored
-	default:
+	case stale:
 		return nil
+	case updated:
+		row.CreatedAt = stored.CreatedAt
+	case deactivated:
+		row = stored
+		row.Active, row.UpdatedAt = false, at
+	default:
+		row = stored
 	}
 	row.SourceUpdatedAt = newest
 	return errs.Doing("update product", s.db.From(ctx).Save(&row).Error)

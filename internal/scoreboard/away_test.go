@@ -65,12 +65,9 @@ func TestFallback_in_maintenance_is_not_asked_until_it_said(t *testing.T) {
 	}))
 	defer server.Close()
 	log, clock := slog.New(slog.DiscardHandler), noon()
-	s, err := scoreboard.New(scoreboard.Deps{DB: databasetest.Open(t, database.SQLite), Log: log, Now: clock.now,
+	s := scoreboard.New(scoreboard.Deps{DB: databasetest.Open(t, database.SQLite), Log: log, Now: clock.now,
 		Local: clock.now, Keys: []string{"k"}, Primary: sportmonks.New(server.URL, "k", log, clock.now),
 		Fallback: balldontlie.New(server.URL, "k", log), Metrics: scoreboard.NewMetrics(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := serve(t, &rig{Service: s, clock: clock})
 	for range 3 {
 		if w := d.ask(""); w.Code != http.StatusInternalServerError {

@@ -2,7 +2,6 @@ package scoreboard
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -34,16 +33,16 @@ func (s *Service) Show(c *gin.Context) error {
 	requester := requesterOf(c.Request.URL.Query().Get("partner"))
 	asked, err := s.admit(c)
 	if err != nil {
-		limitHeaders(c, s.shownToRefused(ctx, requester, err))
+		limitHeaders(c, s.shown(ctx, requester))
 		return err
 	}
-	spent, err := s.take(ctx, requester)
-	limitHeaders(c, spent.quota)
+	left, granted, err := s.take(ctx, requester)
+	limitHeaders(c, left)
 	if err != nil {
 		return err
 	}
-	if !spent.granted {
-		return s.exhausted(requester, spent.quota)
+	if !granted {
+		return s.exhausted(requester, left)
 	}
 	if s.deps.Primary == nil {
 		return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")
@@ -60,18 +59,10 @@ func (s *Service) Show(c *gin.Context) error {
 func (s *Service) MethodNotAllowed(path string, next gin.HandlerFunc) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if c.Request.URL.Path == path {
-			limitHeaders(c, s.shownToStranger(c.Request.Context(), requesterOf(c.Request.URL.Query().Get("partner"))))
+			limitHeaders(c, s.shown(c.Request.Context(), requesterOf(c.Request.URL.Query().Get("partner"))))
 		}
 		next(c)
 	}
-}
-
-// shownToRefused returns the quota in the answer to a question that is not asked.
-func (s *Service) shownToRefused(ctx context.Context, requester string, refusal error) quota {
-	if errs.KindOf(refusal) == errs.Invalid {
-		return s.shownToKnown(ctx, requester)
-	}
-	return s.shownToStranger(ctx, requester)
 }
 
 // exhausted refuses a requester without quota.

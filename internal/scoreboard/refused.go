@@ -2,39 +2,26 @@ package scoreboard
 
 import (
 	"context"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 )
 
-// A caller without a valid key is refused, and still its answer has the requester's quota. Such callers cost
-// nothing to make, so what they are shown is remembered for a moment: all wrong keys together cost the database four
-// statements a second.
+// A caller that is refused still has the requester's quota in its answer. Such calls cost nothing to make, so what they
+// are shown is remembered for a moment.
 
-// refusedTrust is how old the quota may be that a caller without a key is shown: all wrong keys of a requester together
-// cost four statements a second.
+// refusedTrust is how old the quota may be that a refused caller is shown: all wrong keys of a requester together cost
+// four statements a second.
 const refusedTrust = 250 * time.Millisecond
 
-// sightings remembers how many units of a day were seen spent. They only grow, so the largest number is the newest.
-type sightings struct {
-	flights singleflight.Group
-	mu      sync.Mutex
-	latest  map[string]sighting // by requester, under mu: batches of spending and readings write it, refusals read it
-}
-
-// sighting is how much of a requester's day was seen spent.
+// sighting is how many units of a requester's day were seen spent. They only grow: the largest number is the newest.
 type sighting struct {
 	day  time.Time
 	used int64
 	at   time.Time // of the last reading; spending knows of no other replica
 }
 
-// note keeps what was seen spent; readAt is zero when the database was not asked for it.
-func (s *sightings) note(item spend, used int64, readAt time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.latest[item.requester]
+// note keeps what was seen spent; readAt is zero when the database was not asked for it. It needs s.turn.
+func (s *Service) note(item spend, used int64, readAt time.Time) {
+	known := s.seen[item.requester]
 	if known.day != item.day {
 		known = sighting{day: item.day}
 	}
@@ -42,54 +29,31 @@ func (s *sightings) note(item spend, used int64, readAt time.Time) {
 	if known.at.Before(readAt) {
 		known.at = readAt
 	}
-	if s.latest == nil {
-		s.latest = map[string]sighting{}
-	}
-	s.latest[item.requester] = known
+	s.seen[item.requester] = known
 }
 
-// of returns what was seen spent, and whether it was read lately.
-func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.latest[item.requester]
-	if known.day != item.day {
-		return 0, false
-	}
-	return known.used, now.Sub(known.at) < refusedTrust
-}
-
-// shownToKnown returns the requester's quota for a caller with a key; while it cannot be read what was known last.
-func (s *Service) shownToKnown(ctx context.Context, requester string) quota {
+// shown returns the requester's quota for a caller that is refused: units spent by this process are in it, others' for
+// refusedTrust at most not. While the database is unavailable it is what was known last.
+func (s *Service) shown(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
-	if q, err := s.standing(ctx, requester); err == nil {
-		s.seen.note(item, q.used, s.deps.Local())
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if known := s.seen[requester]; known.day != item.day || s.deps.Local().Sub(known.at) >= refusedTrust {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spendTimeout)
+		defer cancel()
+		q, _ := s.standing(ctx, requester)
+		s.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
 	}
 	return s.lastSeen(item)
 }
 
-// shownToStranger returns the requester's quota for a caller that is refused without a key: units spent by this process
-// are in it, others' for refusedTrust at most not. While the database is unavailable it is what was known last.
-func (s *Service) shownToStranger(ctx context.Context, requester string) quota {
-	item := s.unit(requester)
-	if _, fresh := s.seen.of(item, s.deps.Local()); !fresh {
-		read := s.seen.flights.DoChan(item.requester, func() (any, error) {
-			q, err := s.standing(context.WithoutCancel(ctx), requester)
-			s.seen.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
-			return nil, err
-		})
-		select {
-		case <-read:
-		case <-ctx.Done():
-		}
-	}
-	return s.lastSeen(item)
-}
-
-// lastSeen returns the quota as this process knows it.
+// lastSeen returns the quota as this process knows it. It needs s.turn.
 func (s *Service) lastSeen(item spend) quota {
-	used, _ := s.seen.of(item, s.deps.Local())
-	return quota{limit: s.settings.lastQuota(), used: used, reset: item.ends()}
+	q := quota{limit: s.settings.lastQuota(), reset: item.ends()}
+	if known := s.seen[item.requester]; known.day == item.day {
+		q.used = known.used
+	}
+	return q
 }
 
 // unit returns one unit of the requester's day.

@@ -80,21 +80,16 @@ func newRig(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration) *ri
 func rigOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, primary scoreboard.Provider) *rig {
 	tb.Helper()
 	d := &rig{fallback: &source{name: "balldontlie"}, clock: clock, registry: prometheus.NewRegistry()}
-	var err error
-	d.Service, err = scoreboard.New(scoreboard.Deps{
+	d.Service = scoreboard.New(scoreboard.Deps{
 		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Local: clock.now, Keys: []string{"k"}, Primary: primary,
 		Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry, "sportmonks", "balldontlie"),
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	return serve(tb, d)
 }
 
 // serve puts a rig's service behind its route.
 func serve(tb testing.TB, d *rig) *rig {
 	tb.Helper()
-	tb.Cleanup(d.Close)
 	d.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
 	d.engine.POST("/", httpapi.HandleWith(d.Show, scoreboard.RenderError))
 	d.engine.NoMethod(d.MethodNotAllowed("/", httpapi.MethodNotAllowed))

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
@@ -62,75 +61,58 @@ type values struct {
 	matchIDs   []string
 }
 
-// settings remembers the values for a moment. The lock is not held while the database is queried.
+// settings remembers the values for a moment.
 type settings struct {
-	store   *store
-	now     func() time.Time   // monotonic
-	flights singleflight.Group // one reading for all callers of a moment
+	store *store
+	now   func() time.Time // monotonic
+	last  atomic.Pointer[values]
 
-	// mu guards what follows. The reading of a flight writes it, every question reads it.
+	// mu guards what follows, and is held while the database is asked: one reading serves all callers of a moment.
 	mu     sync.Mutex
-	last   values
 	at     time.Time // of the last reading
-	failed error     // of a reading after that one
+	failed error     // of that reading
 }
 
 // newSettings reads the settings of a store; local is the process's clock.
 func newSettings(st *store, now func() time.Time) *settings {
-	return &settings{store: st, now: now, last: values{dailyQuota: defaultQuota}}
+	s := &settings{store: st, now: now}
+	s.last.Store(&values{dailyQuota: defaultQuota})
+	return s
 }
 
 // lastQuota returns the daily quota as it was read last.
-func (s *settings) lastQuota() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last.dailyQuota
-}
+func (s *settings) lastQuota() int64 { return s.last.Load().dailyQuota }
 
-// current returns the values, at most settingsTrust old. With an error they are those that were read last.
+// current returns the values, at most settingsTrust old. With an error they are those that were read last; it is
+// believed for a moment only, so that a caller waits for one failure and not for one at each step.
 func (s *settings) current(ctx context.Context) (values, error) {
-	last, fresh, err := s.remembered()
-	if fresh {
-		return last, err
-	}
-	flight := s.flights.DoChan("", func() (any, error) { return s.load(context.WithoutCancel(ctx)) })
-	select {
-	case done := <-flight:
-		v, _ := done.Val.(values)
-		return v, done.Err
-	case <-ctx.Done():
-		return last, ctx.Err()
-	}
-}
-
-// remembered returns what the last reading came to, and whether it may still be believed: a failure for a moment only,
-// so that a caller waits for one failure and not for one at each step.
-func (s *settings) remembered() (v values, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	trust := settingsTrust
 	if s.failed != nil {
 		trust = refusedTrust
 	}
-	return s.last, !s.at.IsZero() && s.now().Sub(s.at) < trust, s.failed
+	if s.at.IsZero() || s.now().Sub(s.at) >= trust {
+		s.failed = s.load(context.WithoutCancel(ctx))
+		s.at = s.now()
+	}
+	return *s.last.Load(), s.failed
 }
 
 // load reads the values for all who wait for them. It belongs to no single caller.
-func (s *settings) load(ctx context.Context) (values, error) {
+func (s *settings) load(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
 	stored, err := s.store.settings(ctx)
+	if err != nil {
+		return err
+	}
 	v := values{dailyQuota: defaultQuota}
 	for key, text := range stored {
 		_ = v.read(key, text) // only what set has checked is stored; a later version's keys are not ours
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.last = v
-	}
-	s.failed, s.at = err, s.now()
-	return s.last, err
+	s.last.Store(&v)
+	return nil
 }
 
 // read takes a value, or returns what is wrong with it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -273,19 +274,23 @@ func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, er
 	return found, errs.Doing("read suppliers", err)
 }
 
+// Names returns the names of the given suppliers, by id; unknown ones are absent.
+func (s *Service) Names(ctx context.Context, ids []string) (map[string]string, error) {
+	found, err := s.SuppliersOf(ctx, ids)
+	names := make(map[string]string, len(found))
+	for _, supplier := range found {
+		names[supplier.ID] = supplier.Name
+	}
+	return names, err
+}
+
 // SearchSuppliers returns at most limit suppliers whose id is the text, or whose name contains it in upper or lower
 // case.
 func (s *Service) SearchSuppliers(ctx context.Context, text string, limit int) ([]Supplier, error) {
 	text = strings.ToLower(text)
-	all, err := s.store.idNames(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("search suppliers: %w", err)
-	}
-	var ids []string
-	for _, one := range all {
-		if len(ids) < limit && (one.id == text || strings.Contains(strings.ToLower(one.name), text)) {
-			ids = append(ids, one.id)
-		}
-	}
-	return s.SuppliersOf(ctx, ids)
+	all, err := s.ListSuppliers(ctx)
+	found := slices.DeleteFunc(all, func(one Supplier) bool {
+		return one.ID != text && !strings.Contains(strings.ToLower(one.Name), text)
+	})
+	return found[:min(len(found), limit)], err
 }

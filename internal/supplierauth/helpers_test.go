@@ -2,6 +2,7 @@ package supplierauth_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -86,6 +87,8 @@ func newReplica(tb testing.TB, db *database.DB, clock *clock, change func(*suppl
 		Audience:    "supplyhub-api",
 		SigningKeys: generated(tb, supplierauth.GenerateSigningKey),
 		SecretsKeys: generated(tb, supplierauth.GenerateSecretsKey),
+		Callable:    func(context.Context, string) error { return nil },
+		Moved:       func(context.Context, string, string) error { return nil },
 	}
 	if change != nil {
 		change(&deps)

@@ -25,15 +25,12 @@ type limiter struct {
 }
 
 // newLimiter returns the buckets of suppliers; nil when there is no limit.
-func newLimiter(perSecond int, now func() time.Time) (*limiter, error) {
+func newLimiter(perSecond int, now func() time.Time) *limiter {
 	if perSecond <= 0 {
-		return nil, nil
+		return nil
 	}
-	buckets, err := lru.New[string, *rate.Limiter](limitedSuppliers)
-	if err != nil {
-		return nil, err
-	}
-	return &limiter{perSecond, now, buckets}, nil
+	buckets, _ := lru.New[string, *rate.Limiter](limitedSuppliers) // it fails without a size alone
+	return &limiter{perSecond, now, buckets}
 }
 
 // allow takes one request of the supplier's. Errors: errs.Exhausted with the time to wait.

@@ -91,12 +91,6 @@ func (s *Service) openSome(ctx context.Context) (none bool, err error) {
 		"SECRETS_KEY opens %d of %d stored secrets: put back the key that sealed them", len(rows)-closed, len(rows)))
 }
 
-// Names returns the names of the given suppliers, by id; unknown ones are absent.
-func (s *Service) Names(ctx context.Context, supplierIDs []string) (map[string]string, error) {
-	names, err := s.store.names(ctx, supplierIDs)
-	return names, errs.Doing("read suppliers' names", err)
-}
-
 // WebhookSecrets returns the secrets that sign now, the newest first; never nil.
 func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]caller.SecretValidity, error) {
 	secrets, err := s.store.secrets(ctx, supplierID, s.now())

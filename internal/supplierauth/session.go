@@ -278,12 +278,6 @@ func hashOf(domain string, value []byte) []byte {
 // sessionBatch is how many callers share a transaction.
 const sessionBatch = 64
 
-// outcome is what became of one caller's session: a batch that is committed for some may fail for others.
-type outcome struct {
-	grant *grant // nil: none
-	err   error
-}
-
 // startCommits starts the batches that open and rotate sessions.
 func (s *Service) startCommits() {
 	flushers := s.store.db.Flushers()
@@ -298,27 +292,28 @@ func (s *Service) Close() {
 }
 
 // shared hands an item to a group commit.
-func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, outcome], item T) (*grant, error) {
-	result, err := batcher.Do(ctx, item)
+func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, *grant], item T) (*grant, error) {
+	g, err := batcher.Do(ctx, item)
 	if errors.Is(err, groupcommit.ErrClosed) {
 		return nil, errs.NewUnavailable("The service is stopping.", time.Second, err)
 	}
 	if err != nil {
 		return nil, database.Translate(err) // a batch that does not end in time is a database that does not answer
 	}
-	return result.grant, result.err
+	return g, nil
 }
 
 // flushOpenings begins a batch of sessions. It belongs to no single caller, so nothing of its context is used.
-func (s *Service) flushOpenings(_ context.Context, items []opening) ([]outcome, error) {
+func (s *Service) flushOpenings(_ context.Context, items []opening) ([]*grant, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	grants, err := s.store.open(ctx, items, s.now())
-	if err != nil {
-		return nil, err
+	now := s.now()
+	grants, err := inTurn(ctx, s.store.db, items,
+		func(ctx context.Context, o opening) (*grant, error) { return s.store.open(ctx, o, now) })
+	if err == nil {
+		s.endOldest(ctx, grants)
 	}
-	s.endOldest(ctx, grants)
-	return outcomes(grants), nil
+	return grants, err
 }
 
 // endOldest keeps the suppliers of new sessions, which are committed, to maxSessions: of several processes that begin
@@ -337,50 +332,25 @@ func (s *Service) endOldest(ctx context.Context, opened []*grant) {
 	s.ended.WithLabelValues(endedByNumber).Add(float64(n))
 }
 
-// flushRotations replaces a batch of refresh tokens. PostgreSQL leaves out those that are not current, and those that
-// another transaction holds. Each of them is tried again by itself.
-func (s *Service) flushRotations(_ context.Context, items []rotation) ([]outcome, error) {
+// flushRotations replaces a batch of refresh tokens. On PostgreSQL one without a grant may be held by another
+// transaction: it is tried again by itself.
+func (s *Service) flushRotations(_ context.Context, items []rotation) ([]*grant, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	now := s.now()
-	if s.store.db.Engine() != database.Postgres {
-		grants, err := inTurn(ctx, s.store.db, items,
-			func(ctx context.Context, r rotation) (*grant, error) { return s.store.rotateOne(ctx, r, now) })
-		if err != nil {
-			return nil, err
-		}
-		return outcomes(grants), nil
+	now, alone := s.now(), len(items) == 1
+	grants, err := inTurn(ctx, s.store.db, items,
+		func(ctx context.Context, r rotation) (*grant, error) { return s.store.rotate(ctx, r, alone, now) })
+	if err != nil || alone || s.store.db.Engine() == database.SQLite {
+		return grants, err
 	}
-	grants, err := s.store.rotatePostgres(ctx, items, now)
-	if err != nil {
-		return nil, err
-	}
-	results := make([]outcome, len(items))
 	var left groupcommit.Undecided
-	for i, r := range items {
-		g := grants[string(r.next.secretHash())]
-		switch {
-		case g != nil:
-		case len(items) > 1:
+	for i, g := range grants {
+		if g == nil {
 			left = append(left, i)
-		default:
-			if g, err = s.store.rotateOne(ctx, r, now); errs.IsPassing(err) {
-				return nil, err
-			}
 		}
-		results[i] = outcome{g, err}
 	}
 	if len(left) > 0 {
-		return results, left
+		return grants, left
 	}
-	return results, nil
-}
-
-// outcomes returns the results of a batch in the order of its items.
-func outcomes(grants []*grant) []outcome {
-	results := make([]outcome, len(grants))
-	for i, g := range grants {
-		results[i].grant = g
-	}
-	return results
+	return grants, nil
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 )
 
-// Sessions are the hottest rows of this package. On PostgreSQL a batch is one statement over arrays. A rotation skips a
-// session that another transaction holds instead of waiting for it while it holds others, and rotates it by itself
-// afterwards. On SQLite the items of a batch are done in turn in one transaction. The end of a session sets expires_at
-// to that moment as well, so that the purge finds it by one index.
+// Sessions are the hottest rows of this package: the items of a batch are done in turn in one transaction. A rotation
+// skips a session that another transaction holds instead of waiting for it while it holds others, and rotates it by
+// itself afterwards. The end of a session sets expires_at to that moment as well, so that the purge finds it by one
+// index.
 
 // purgeBatch is how many rows one statement deletes, so that no writer waits long.
 const purgeBatch = 1000
@@ -179,93 +179,34 @@ const returningGrant = `
 		(SELECT s.access_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) AS access_ttl,
 		(SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) AS refresh_ttl`
 
-// open inserts a session for each key of an active supplier; for other keys the result is nil.
-func (s store) open(ctx context.Context, items []opening, now time.Time) ([]*grant, error) {
-	if s.db.Engine() == database.Postgres {
-		return s.openPostgres(ctx, items, now)
-	}
-	at := now.UnixMicro()
-	return inTurn(ctx, s.db, items, func(ctx context.Context, o opening) (*grant, error) {
-		return s.one(ctx, `
-			INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at, expiry_day)
-			SELECT $1, s.id, $2, $3, $4, $4, $4 + s.refresh_ttl * 1000000, ($4 + s.refresh_ttl * 1000000) / $5
-			FROM supplier_api_keys k JOIN suppliers s ON s.id = k.supplier_id
-			WHERE k.hash = $6 AND (k.active_until IS NULL OR k.active_until > $4) AND s.active`+returningGrant,
-			o.id, o.token.handleHash(), o.token.secretHash(), at, int64(day), o.keyHash)
-	})
+// open inserts the session when the key is an active supplier's; nil otherwise. It holds the supplier until the
+// transaction ends: a deactivation waits, and then ends this session too.
+func (s store) open(ctx context.Context, o opening, now time.Time) (*grant, error) {
+	return s.one(ctx, `
+		INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at, expiry_day)
+		SELECT $1, s.id, $2, $3, $4, $4, $4 + s.refresh_ttl * 1000000, ($4 + s.refresh_ttl * 1000000) / $5
+		FROM supplier_api_keys k JOIN suppliers s ON s.id = k.supplier_id
+		WHERE k.hash = $6 AND (k.active_until IS NULL OR k.active_until > $4) AND s.active`+
+		s.db.RowLock(` FOR SHARE OF s`)+returningGrant,
+		o.id, o.token.handleHash(), o.token.secretHash(), now.UnixMicro(), int64(day), o.keyHash)
 }
 
-// openPostgres holds the suppliers until the sessions are there: a deactivation waits, and then ends these sessions
-// too.
-func (s store) openPostgres(ctx context.Context, items []opening, now time.Time) ([]*grant, error) {
-	n := len(items)
-	ids, keys, handles, secrets := make([]string, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	for i, o := range items {
-		ids[i], keys[i], handles[i], secrets[i] = o.id, o.keyHash, o.token.handleHash(), o.token.secretHash()
+// rotate replaces the presented token by the next one; nil when it is not the current one of a live session. Unless it
+// is alone in its transaction, it takes a session that another one holds for none: to wait for it while holding others
+// could deadlock.
+func (s store) rotate(ctx context.Context, r rotation, alone bool, now time.Time) (*grant, error) {
+	lock := ` FOR UPDATE`
+	if !alone {
+		lock += ` SKIP LOCKED`
 	}
-	grants, err := s.grants(ctx, `
-		WITH allowed AS (
-			SELECT k.id, k.handle, k.secret, s.*
-			FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bytea[]) AS k(id, key, handle, secret)
-			CROSS JOIN LATERAL (
-				SELECT s.id AS supplier_id, s.name, s.scopes, s.access_ttl, s.refresh_ttl,
-					$5 + s.refresh_ttl * 1000000 AS expires_at
-				FROM supplier_api_keys a JOIN suppliers s ON s.id = a.supplier_id
-				WHERE a.hash = k.key AND (a.active_until IS NULL OR a.active_until > $5) AND s.active FOR SHARE OF s) s
-		), opened AS (
-			INSERT INTO sessions (id, supplier_id, handle_hash, current_hash, created_at, last_used_at, expires_at, expiry_day)
-			SELECT id, supplier_id, handle, secret, $5, $5, expires_at, expires_at / $6 FROM allowed
-		)
-		SELECT id, supplier_id, name, scopes, access_ttl, refresh_ttl, id FROM allowed`,
-		ids, keys, handles, secrets, now.UnixMicro(), int64(day))
-	if err != nil {
-		return nil, err
-	}
-	opened := make([]*grant, n)
-	for i, o := range items {
-		opened[i] = grants[o.id]
-	}
-	return opened, nil
-}
-
-// rotatePostgres replaces each presented token by the next one if it is the current one of a live session, and gives
-// the grants by the hash of the next one. Sessions that another transaction holds are left out: to wait for them while
-// holding others could deadlock.
-func (s store) rotatePostgres(ctx context.Context, items []rotation, now time.Time) (map[string]*grant, error) {
-	n := len(items)
-	handles, current, next := make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	for i, r := range items {
-		handles[i], current[i], next[i] = r.presented.handleHash(), r.presented.secretHash(), r.next.secretHash()
-	}
-	return s.grants(ctx, `
-		WITH held AS (
-			SELECT k.next, s.* FROM unnest($1::bytea[], $2::bytea[], $3::bytea[]) AS k(handle, current, next)
-			CROSS JOIN LATERAL (
-				SELECT id, supplier_id FROM sessions
-				WHERE handle_hash = k.handle AND current_hash = k.current AND ended_at IS NULL AND expires_at > $4
-				OFFSET 0 FOR UPDATE SKIP LOCKED) s
-		), active AS (
-			SELECT h.next, h.id, s.* FROM held h CROSS JOIN LATERAL (
-				SELECT id AS supplier_id, name, scopes, access_ttl, refresh_ttl, $4 + refresh_ttl * 1000000 AS expires_at
-				FROM suppliers WHERE id = h.supplier_id AND active OFFSET 0) s
-		)
-		UPDATE sessions SET current_hash = a.next, generation = generation + 1, last_used_at = $4,
-			expires_at = a.expires_at, expiry_day = a.expires_at / $5
-		FROM active a WHERE sessions.id = a.id
-		RETURNING sessions.id, a.supplier_id, a.name, a.scopes, a.access_ttl, a.refresh_ttl, sessions.current_hash`,
-		handles, current, next, now.UnixMicro(), int64(day))
-}
-
-// rotateOne is rotatePostgres for one token, on both engines; nil when it is not the current one of a live session.
-func (s store) rotateOne(ctx context.Context, r rotation, now time.Time) (*grant, error) {
-	at := now.UnixMicro()
 	return s.one(ctx, `
 		UPDATE sessions SET current_hash = $1, generation = generation + 1, last_used_at = $2,
 			expires_at = $2 + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000,
 			expiry_day = ($2 + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000) / $3
-		WHERE handle_hash = $4 AND current_hash = $5 AND ended_at IS NULL AND expires_at > $2
+		WHERE id = (SELECT id FROM sessions
+				WHERE handle_hash = $4 AND current_hash = $5 AND ended_at IS NULL AND expires_at > $2`+s.db.RowLock(lock)+`)
 			AND EXISTS (SELECT 1 FROM suppliers s WHERE s.id = sessions.supplier_id AND s.active)`+returningGrant,
-		r.next.secretHash(), at, int64(day), r.presented.handleHash(), r.presented.secretHash())
+		r.next.secretHash(), now.UnixMicro(), int64(day), r.presented.handleHash(), r.presented.secretHash())
 }
 
 // one runs a writing statement that returns at most one grant. It reads to the end: only then is the row committed.
@@ -275,25 +216,6 @@ func (s store) one(ctx context.Context, sql string, values ...any) (*grant, erro
 		return nil, err // no grant is an answer
 	}
 	return &grants[0], nil
-}
-
-// grants runs a writing statement that returns grants, and returns each under its key.
-func (s store) grants(ctx context.Context, sql string, values ...any) (map[string]*grant, error) {
-	type row struct {
-		grant
-		key []byte
-	}
-	rows, err := database.Query(ctx, s.db.SQL(ctx), sql, values, func(r *row) []any {
-		return append(r.places(), &r.key)
-	})
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[string]*grant, len(rows))
-	for i := range rows {
-		found[string(rows[i].key)] = &rows[i].grant
-	}
-	return found, nil
 }
 
 // inTurn does the items one after the other in one transaction.

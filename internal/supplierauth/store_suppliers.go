@@ -78,15 +78,6 @@ func (s store) saveActive(ctx context.Context, id string, active bool, now time.
 	return err
 }
 
-// idName is a supplier as it is searched for.
-type idName struct{ id, name string }
-
-// idNames returns all suppliers, oldest first.
-func (s store) idNames(ctx context.Context) ([]idName, error) {
-	return database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id, name FROM suppliers ORDER BY created_at, id`, nil,
-		func(r *idName) []any { return []any{&r.id, &r.name} })
-}
-
 // keysOf are the API keys of a supplier.
 type keysOf struct {
 	store
@@ -148,17 +139,6 @@ func (s store) endOldestSecrets(ctx context.Context, supplierID string, keep int
 			SELECT id FROM supplier_webhook_secrets WHERE supplier_id = $2 AND active_until > $1
 			ORDER BY created_at DESC, active_until DESC, id LIMIT $3)`, now.UnixMicro(), supplierID, keep)
 	return err
-}
-
-// names returns the names of the suppliers, by id; unknown ones are absent.
-func (s store) names(ctx context.Context, ids []string) (map[string]string, error) {
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT id, name FROM suppliers WHERE `+s.db.AnyOf("id", 1),
-		[]any{s.db.Values(ids)}, func(r *idName) []any { return []any{&r.id, &r.name} })
-	names := make(map[string]string, len(rows))
-	for _, r := range rows {
-		names[r.id] = r.name
-	}
-	return names, err
 }
 
 // receiverRow is a supplier with one of its secrets, or without any.

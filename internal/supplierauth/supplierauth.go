@@ -31,9 +31,9 @@ type Deps struct {
 	AllowPrivateWebhooks bool   // accept a webhook URL that names a private address
 	// that a supplier may send to this process with its tokens or its key; 0: any number
 	RequestsPerSecond int
-	// called in each transaction that may make a supplier's receiver callable; nil: nothing waits for it
+	// called in each transaction that may make a supplier's receiver callable
 	Callable func(ctx context.Context, supplierID string) error
-	// called in each transaction that changes a receiver's address, before Callable; nil: nothing is known of it
+	// called in each transaction that changes a receiver's address, before Callable
 	Moved               func(ctx context.Context, supplierID, url string) error
 	ReceiverConcurrency int                   // calls that a receiver without a limit of its own takes at once
 	Registerer          prometheus.Registerer // nil: the counter is not exported
@@ -48,8 +48,8 @@ type Service struct {
 	sealer    sealer
 	limiter   *limiter
 	ended     *prometheus.CounterVec
-	openings  *groupcommit.Batcher[opening, outcome]
-	rotations *groupcommit.Batcher[rotation, outcome]
+	openings  *groupcommit.Batcher[opening, *grant]
+	rotations *groupcommit.Batcher[rotation, *grant]
 }
 
 // New reads the keys and starts the group commits; Close ends them. Its errors name the position of a bad key in its
@@ -63,10 +63,6 @@ func New(d Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SECRETS_KEY: %w", err)
 	}
-	tokens, err := newTokens(keys, d.Issuer, d.Audience, d.Now, d.Latest)
-	if err != nil {
-		return nil, fmt.Errorf("prepare access tokens: %w", err)
-	}
 	ended := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_sessions_ended_total",
 		Help: "Supplier sessions that were ended, by reason: reuse of a refresh token, revoked, " +
@@ -76,21 +72,11 @@ func New(d Deps) (*Service, error) {
 		ended.WithLabelValues(reason) // shown as 0 before the first
 	}
 	if d.Registerer != nil {
-		if err := d.Registerer.Register(ended); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
+		d.Registerer.MustRegister(ended)
 	}
-	limiter, err := newLimiter(d.RequestsPerSecond, d.Local)
-	if err != nil {
-		return nil, fmt.Errorf("prepare rate limit: %w", err)
-	}
-	if d.Callable == nil {
-		d.Callable = func(context.Context, string) error { return nil }
-	}
-	if d.Moved == nil {
-		d.Moved = func(context.Context, string, string) error { return nil }
-	}
-	s := &Service{deps: d, store: store{d.DB}, now: d.Now, tokens: tokens, sealer: sealer, limiter: limiter, ended: ended}
+	s := &Service{deps: d, store: store{d.DB}, now: d.Now, sealer: sealer, ended: ended,
+		tokens:  newTokens(keys, d.Issuer, d.Audience, d.Now, d.Latest),
+		limiter: newLimiter(d.RequestsPerSecond, d.Local)}
 	s.startCommits()
 	return s, nil
 }

@@ -24,8 +24,8 @@ var (
 	ErrUnavailable     = errors.New("client: the service failed or is unavailable; it may work later on") // 5xx
 )
 
-// ErrTooLarge is an answer that is not read to its end: it is over 16 MiB, not compressed, or holds more than 65,536
-// items. Asking for fewer items at once may help.
+// ErrTooLarge is an answer that is not read to its end: it is over 16 MiB, not compressed, or holds more than 262,144
+// values. Asking for fewer items at once may help.
 var ErrTooLarge = errors.New("client: the answer is larger than the client reads")
 
 // Error is an answer of the service that is not a success.

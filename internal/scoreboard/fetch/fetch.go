@@ -1,4 +1,4 @@
-// Package fetch makes the providers' HTTP calls: few retries, since a caller waits, bounded answers, and no key in an
+// Package fetch makes the providers' HTTP calls: no retries, since a caller waits, bounded answers, and no key in an
 // error or a log.
 package fetch
 
@@ -16,75 +16,41 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
 	longestAnswer = 8 << 20 // bytes
-	attemptLimit  = 4 * time.Second
-	retries       = 1
-	retryWait     = 200 * time.Millisecond
+	callLimit     = 4 * time.Second
 	idle          = 30 * time.Second
 	connections   = 16
 	mostNotes     = 1000 // that are remembered
+	// longestSeconds is a day; more is believed in no body.
+	longestSeconds = 24 * 60 * 60
 	// longestMessage is how much of a provider's text is logged, in bytes.
 	longestMessage = 300
 )
 
 // Client calls one provider. The key travels in the header Authorization.
 type Client struct {
-	http  *retryablehttp.Client
+	http  *http.Client
 	base  string
 	key   string
 	log   *slog.Logger
 	noted *lru.Cache[string, time.Time]
 }
 
-// keepIdle hides CloseIdleConnections: after each failed call the library would close everybody's.
-type keepIdle struct{ http.RoundTripper }
-
 // New makes a client for addresses below base.
 func New(base, key string, log *slog.Logger) *Client {
-	noted, err := lru.New[string, time.Time](mostNotes)
-	if err != nil {
-		panic(err) // the size is a constant
-	}
-	c := retryablehttp.NewClient()
-	c.Logger = nil
-	c.RetryMax, c.RetryWaitMin, c.RetryWaitMax = retries, retryWait, retryWait
-	c.CheckRetry = worthRetrying
-	// The library's own waits for as long as a Retry-After says, beyond RetryWaitMax.
-	c.Backoff = func(time.Duration, time.Duration, int, *http.Response) time.Duration { return retryWait }
-	c.ErrorHandler = retryablehttp.PassthroughErrorHandler
-	c.HTTPClient = &http.Client{
-		Timeout: attemptLimit,
-		Transport: keepIdle{&http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-			MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, IdleConnTimeout: idle}},
+	noted, _ := lru.New[string, time.Time](mostNotes) // it fails without a size alone
+	c := &http.Client{
+		Timeout: callLimit,
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, IdleConnTimeout: idle},
 		// A redirect elsewhere would take the key along or lose it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &Client{http: c, base: strings.TrimRight(base, "/"), key: key, log: log, noted: noted}
-}
-
-// worthRetrying reports whether to call again: after a broken connection and what a gateway answers, unless it says
-// when to come back. A rate limit is for the caller.
-func worthRetrying(ctx context.Context, response *http.Response, err error) (bool, error) {
-	if ctx.Err() != nil {
-		return false, ctx.Err()
-	}
-	if err != nil {
-		u, isURL := errors.AsType[*url.Error](err)
-		return !isURL || !u.Timeout(), nil
-	}
-	switch response.StatusCode {
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		return true, nil
-	case http.StatusServiceUnavailable:
-		return announced(response.Header) <= 0, nil
-	default:
-		return false, nil
-	}
 }
 
 // RateLimited is a provider's refusal because it was asked too often.
@@ -145,7 +111,7 @@ func (c *Client) Page(ctx context.Context, path string, query url.Values) (page 
 
 // get returns the answer to a GET and its body, as far as it may be read.
 func (c *Client) get(ctx context.Context, path string, query url.Values) (*http.Response, []byte, error) {
-	request, err := retryablehttp.NewRequestWithContext(ctx, http.MethodGet, c.base+path+"?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path+"?"+query.Encode(), nil)
 	if err != nil {
 		return nil, nil, errors.New("the provider's address is not a valid URL")
 	}
@@ -219,18 +185,7 @@ func retryAfter(h http.Header, answer Object) time.Duration {
 	if wait := announced(h); wait > 0 {
 		return wait
 	}
-	if n, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && n > 1e9 {
-		return time.Until(time.Unix(n, 0))
-	}
-	seconds := max(positive(answer, "retry_after"), positive(answer.Member("rate_limit"), "resets_in_seconds"))
-	return time.Duration(min(seconds, 86400) * float64(time.Second))
-}
-
-// positive returns a number above zero; 0 when there is none.
-func positive(o Object, name string) float64 {
-	n, err := strconv.ParseFloat(o.Text(name), 64)
-	if err != nil || !(n > 0) {
-		return 0
-	}
-	return n
+	said, _ := answer.Int("retry_after")
+	limit, _ := answer.Member("rate_limit").Int("resets_in_seconds")
+	return time.Duration(min(max(said, limit, 0), longestSeconds)) * time.Second
 }
