@@ -285,6 +285,7 @@ func (a *pipeline) Migrate(ctx context.Context) error { return a.db.Migrate(ctx)
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {
 	a.Trackers.Close()
+	a.Scores.Close()
 	return a.pipeline.Close()
 }
 

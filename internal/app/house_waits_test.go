@@ -29,7 +29,7 @@ var waits = []struct {
 		deliveries.insertDeliveriesPostgres deliveries.insertDeliveriesSQLite
 		deliveries.insertEventsPostgres deliveries.insertEventsSQLite
 		materials.insertPostgres materials.insertSQLite materials.roundsTable materials.saveReceipt materials.takingReceipts
-		supplierauth.open supplierauth.rotate work.clear`},
+		scoreboard.spend supplierauth.open supplierauth.rotate work.clear`},
 	{"A loop of the process waits. Other loops go on, no call waits for it, and it repeats its work in its next turn.", `
 		deliveries.Interrupt deliveries.PutBack deliveries.end deliveries.forget deliveries.Keep
 		figures.keep figures.trim
@@ -49,7 +49,7 @@ var waits = []struct {
 		notify.add
 		products.apply products.lock products.write
 		receivers.lockTests receivers.pause receivers.resume receivers.saveTests
-		scoreboard.set scoreboard.spend scoreboard.unset
+		scoreboard.set scoreboard.unset
 		supplierauth.Expire supplierauth.Insert supplierauth.deletePortalSession supplierauth.endOldestSecrets
 		supplierauth.endPortalSessions supplierauth.ending supplierauth.expireSecrets supplierauth.holdSupplier
 		supplierauth.insertPortalLink supplierauth.insertPortalSession supplierauth.insertSecret

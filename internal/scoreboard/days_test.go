@@ -158,7 +158,7 @@ func TestStart_says_that_a_token_is_missing(t *testing.T) {
 		var log strings.Builder
 		scoreboard.New(scoreboard.Deps{DB: db, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Now: time.Now, Local: time.Now,
-			Keys: strings.Fields(keys)})
+			Keys: strings.Fields(keys)}).Close()
 		if strings.Count(log.String(), "SPORTMONKS_API_TOKEN") != want {
 			t.Errorf("keys %q: %s", keys, &log)
 		}

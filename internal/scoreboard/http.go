@@ -36,13 +36,13 @@ func (s *Service) Show(c *gin.Context) error {
 		limitHeaders(c, s.shown(ctx, requester))
 		return err
 	}
-	left, granted, err := s.take(ctx, requester)
-	limitHeaders(c, left)
+	spent, err := s.take(ctx, requester)
+	limitHeaders(c, spent.quota)
 	if err != nil {
 		return err
 	}
-	if !granted {
-		return s.exhausted(requester, left)
+	if !spent.granted {
+		return s.exhausted(requester, spent.quota)
 	}
 	if s.deps.Primary == nil {
 		return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")

@@ -2,16 +2,23 @@ package scoreboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
 )
 
 // A requester's day has a number of units, 80 unless set, over all replicas: spending is one conditional upsert, so
-// no unit is granted twice. A unit that was spent is gone, whatever becomes of the answer.
+// no unit is granted twice. Callers that ask one process at the same moment spend together, and the first ones
+// get what is left. A unit that was spent is gone, whatever becomes of the answer.
 
-const spendTimeout = 5 * time.Second // of the database, to count or to be read
+const (
+	spendBatch   = 256
+	spendTimeout = 5 * time.Second
+)
 
 // The requesters, distinguished by the parameter partner.
 const (
@@ -72,23 +79,49 @@ func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) 
 	return q, err
 }
 
-// take spends a unit, and returns the quota after it and whether it was granted; where it cannot be counted, the quota
-// as it was known last. The callers of a process take turns: at the database each would hold a connection while it waits
-// for the same row.
-func (s *Service) take(ctx context.Context, requester string) (q quota, granted bool, err error) {
+// grant is what became of a spent unit, and the quota after it.
+type grant struct {
+	quota
+	granted bool
+}
+
+// take spends a unit; one that cannot be counted comes with the quota as it was known last. Units are counted
+// atomically over all replicas; those taken at the same moment in this process share a transaction.
+func (s *Service) take(ctx context.Context, requester string) (grant, error) {
 	item := s.unit(requester)
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spendTimeout)
-	defer cancel()
-	current, err := s.settings.current(ctx)
-	q = quota{limit: current.dailyQuota, reset: item.ends()}
-	if err == nil {
-		granted, q.used, err = s.store.spend(ctx, item, q.limit)
+	result, err := s.spending.Do(ctx, item)
+	if errors.Is(err, groupcommit.ErrClosed) {
+		err = errs.NewUnavailable("The service is stopping.", time.Second, err)
 	}
 	if err != nil {
-		return s.lastSeen(item), false, fmt.Errorf("count scoreboard request: %w", err)
+		return grant{quota: s.lastSeen(item)}, fmt.Errorf("count scoreboard request: %w", err)
 	}
-	s.note(item, q.used, time.Time{})
-	return q, granted, nil
+	return result, nil
+}
+
+// flushSpending spends for a batch of callers; those who come first get what is left.
+func (s *Service) flushSpending(_ context.Context, items []spend) ([]grant, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), spendTimeout)
+	defer cancel()
+	current, err := s.settings.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	places := map[spend][]int{} // of the callers who ask for the same unit, in their order
+	for i, item := range items {
+		places[item] = append(places[item], i)
+	}
+	results := make([]grant, len(items))
+	for item, callers := range places {
+		granted, used, err := s.store.spend(ctx, item, int64(len(callers)), current.dailyQuota)
+		if err != nil {
+			return nil, err
+		}
+		s.seen.note(item, used, time.Time{})
+		for n, i := range callers {
+			results[i].granted = int64(n) < granted
+			results[i].quota = quota{current.dailyQuota, used - max(granted-int64(n)-1, 0), item.ends()}
+		}
+	}
+	return results, nil
 }

@@ -2,6 +2,7 @@ package scoreboard
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -12,16 +13,25 @@ import (
 // four statements a second.
 const refusedTrust = 250 * time.Millisecond
 
-// sighting is how many units of a requester's day were seen spent. They only grow: the largest number is the newest.
+// sightings remembers how many units of a day were seen spent. They only grow, so the largest number is the newest.
+type sightings struct {
+	reading sync.Mutex // is held while the database is asked, for all who are refused at that moment
+	mu      sync.Mutex
+	latest  map[string]sighting // by requester, under mu: batches of spending and readings write it, refusals read it
+}
+
+// sighting is how much of a requester's day was seen spent.
 type sighting struct {
 	day  time.Time
 	used int64
 	at   time.Time // of the last reading; spending knows of no other replica
 }
 
-// note keeps what was seen spent; readAt is zero when the database was not asked for it. It needs s.turn.
-func (s *Service) note(item spend, used int64, readAt time.Time) {
-	known := s.seen[item.requester]
+// note keeps what was seen spent; readAt is zero when the database was not asked for it.
+func (s *sightings) note(item spend, used int64, readAt time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.latest[item.requester]
 	if known.day != item.day {
 		known = sighting{day: item.day}
 	}
@@ -29,31 +39,42 @@ func (s *Service) note(item spend, used int64, readAt time.Time) {
 	if known.at.Before(readAt) {
 		known.at = readAt
 	}
-	s.seen[item.requester] = known
+	if s.latest == nil {
+		s.latest = map[string]sighting{}
+	}
+	s.latest[item.requester] = known
+}
+
+// of returns what was seen spent, and whether it was read lately.
+func (s *sightings) of(item spend, now time.Time) (used int64, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.latest[item.requester]
+	if known.day != item.day {
+		return 0, false
+	}
+	return known.used, now.Sub(known.at) < refusedTrust
 }
 
 // shown returns the requester's quota for a caller that is refused: units spent by this process are in it, others' for
 // refusedTrust at most not. While the database is unavailable it is what was known last.
 func (s *Service) shown(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	if known := s.seen[requester]; known.day != item.day || s.deps.Local().Sub(known.at) >= refusedTrust {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spendTimeout)
+	s.seen.reading.Lock()
+	defer s.seen.reading.Unlock()
+	if _, fresh := s.seen.of(item, s.deps.Local()); !fresh {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingsTimeout)
 		defer cancel()
 		q, _ := s.standing(ctx, requester)
-		s.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
+		s.seen.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
 	}
 	return s.lastSeen(item)
 }
 
-// lastSeen returns the quota as this process knows it. It needs s.turn.
+// lastSeen returns the quota as this process knows it.
 func (s *Service) lastSeen(item spend) quota {
-	q := quota{limit: s.settings.lastQuota(), reset: item.ends()}
-	if known := s.seen[item.requester]; known.day == item.day {
-		q.used = known.used
-	}
-	return q
+	used, _ := s.seen.of(item, s.deps.Local())
+	return quota{limit: s.settings.lastQuota(), used: used, reset: item.ends()}
 }
 
 // unit returns one unit of the requester's day.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
@@ -66,13 +67,13 @@ type Deps struct {
 // Service answers questions, counts them and keeps the runtime settings.
 type Service struct {
 	*Quotas
-	deps    Deps
-	flights singleflight.Group
-	slots   *semaphore.Weighted
-	answers *lru.Cache[string, answer]
-
-	turn sync.Mutex          // is held while units are spent or counted, by one caller of the process at a time
-	seen map[string]sighting // by requester, under turn
+	deps     Deps
+	spending *groupcommit.Batcher[spend, grant]
+	flights  singleflight.Group
+	slots    *semaphore.Weighted
+	answers  *lru.Cache[string, answer]
+	metrics  *Metrics
+	seen     sightings
 
 	mu    sync.Mutex
 	rests map[string]rest // by provider, under mu: each flight reads them before its call and may write one after it
@@ -90,17 +91,22 @@ type answer struct {
 	until time.Time
 }
 
-// New builds the service.
+// New builds the service; Close releases it.
 func New(deps Deps) *Service {
 	answers, _ := lru.New[string, answer](mostRemember) // it fails without a size alone
 	if len(deps.Keys) > 0 && deps.Primary == nil {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; " +
 			"`api scoreboard sample` is a provider to try it with")
 	}
-	return &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
+	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
 		slots: semaphore.NewWeighted(mostQuestions), answers: answers,
-		rests: map[string]rest{}, seen: map[string]sighting{}}
+		metrics: deps.Metrics, rests: map[string]rest{}}
+	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
+	return s
 }
+
+// Close finishes what is being counted.
+func (s *Service) Close() { s.spending.Close() }
 
 // request is a valid question of a caller.
 type request struct {
@@ -188,7 +194,7 @@ func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, e
 		return Board{}, resting.err
 	}
 	board, err := p.Board(ctx, q)
-	s.deps.Metrics.asked(p.Name(), err)
+	s.metrics.asked(p.Name(), err)
 	if pause := s.pauseOf(p, err); pause > 0 {
 		s.mu.Lock()
 		begins := s.rests[p.Name()].until.Equal(resting.until) // of those who asked at the same moment one logs it

@@ -90,6 +90,7 @@ func rigOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, prim
 // serve puts a rig's service behind its route.
 func serve(tb testing.TB, d *rig) *rig {
 	tb.Helper()
+	tb.Cleanup(d.Close)
 	d.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
 	d.engine.POST("/", httpapi.HandleWith(d.Show, scoreboard.RenderError))
 	d.engine.NoMethod(d.MethodNotAllowed("/", httpapi.MethodNotAllowed))

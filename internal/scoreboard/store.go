@@ -19,18 +19,18 @@ func (s *store) used(ctx context.Context, item spend) (used int64, err error) {
 	return used, errs.Doing("read scoreboard usage", err)
 }
 
-// spend counts a request when that is within the limit, and returns how many are counted now: all, when it is not.
-func (s *store) spend(ctx context.Context, item spend, limit int64) (granted bool, used int64, err error) {
+// spend counts up to n requests and returns how many were within the limit and how many are counted now.
+func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted, used int64, err error) {
 	if limit == 0 {
-		return false, 0, nil
+		return 0, 0, nil
 	}
-	granted, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO scoreboard_usage (requester, day, used, granted)
-		VALUES ($1, $2, 1, 1)
-		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + 1 WHERE scoreboard_usage.used < $3
-		RETURNING used`, []any{item.requester, item.day.Format(time.DateOnly), limit}, &used)
-	if !granted {
-		used = limit
-	}
+	const grant = `CASE WHEN scoreboard_usage.used + $4 <= $5 THEN $4
+		WHEN scoreboard_usage.used < $5 THEN $5 - scoreboard_usage.used ELSE 0 END`
+	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO scoreboard_usage (requester, day, used, granted)
+		VALUES ($1, $2, $3, $3)
+		ON CONFLICT (requester, day) DO UPDATE SET used = scoreboard_usage.used + `+grant+`, granted = `+grant+`
+		RETURNING granted, used`, []any{item.requester, item.day.Format(time.DateOnly),
+		min(n, limit), n, limit}, &granted, &used)
 	return granted, used, errs.Doing("count scoreboard requests", err)
 }
 
