@@ -109,8 +109,10 @@ func stage(near string) (dir string, lock *flock.Flock, err error) {
 		return "", nil, err
 	}
 	lock = flock.New(filepath.Join(dir, stagingLock))
-	if free, err := lock.TryLock(); err != nil || !free {
-		return "", nil, errors.Join(fmt.Errorf("another backup into %s is under way", near), err)
+	if free, err := lock.TryLock(); err != nil {
+		return "", nil, fmt.Errorf("lock %s: %w", dir, err)
+	} else if !free {
+		return "", nil, fmt.Errorf("another backup into %s is under way", near)
 	}
 	files := filepath.Join(dir, stagingFiles)
 	return dir, lock, errors.Join(os.RemoveAll(files), os.Mkdir(files, 0o700))
