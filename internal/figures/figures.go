@@ -57,7 +57,7 @@ type Recorder struct {
 
 	// mu guards what follows. Record writes steps, the caller of Counts writes counts, pages and gauges read both.
 	mu     sync.RWMutex
-	steps  map[int64]row
+	steps  map[int64]Point
 	counts Counts
 }
 
@@ -97,13 +97,9 @@ func (r *Recorder) Processes(ctx context.Context) ([]Process, error) {
 
 // refresh reads the hour.
 func (r *Recorder) refresh(ctx context.Context, current int64) error {
-	rows, err := r.store.since(ctx, current-kept)
+	steps, err := r.store.since(ctx, current-kept)
 	if err != nil {
 		return err
-	}
-	steps := make(map[int64]row, len(rows))
-	for _, row := range rows {
-		steps[row.step] = row
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,13 +115,9 @@ func (r *Recorder) Hour() []Point {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for step := current - kept; step < current; step++ {
-		row := r.steps[step]
-		points = append(points, Point{
-			At: time.Unix(step*int64(StepLength/time.Second), 0).UTC(), Accepted: perSecond(row.accepted),
-			Delivered: perSecond(row.delivered), Backlog: row.enqueued,
-			Oldest: time.Duration(row.oldestUs) * time.Microsecond, Waiting: row.pending, Dead: row.dead,
-			Failing: row.failing, Paused: row.paused,
-		})
+		p := r.steps[step]
+		p.At = time.Unix(step*int64(StepLength/time.Second), 0).UTC()
+		points = append(points, p)
 	}
 	return points
 }

@@ -12,12 +12,6 @@ import (
 // store is the figures of processes and the gauges that one of them counts.
 type store struct{ db *database.DB }
 
-// row is a step of all processes.
-type row struct {
-	step, accepted, delivered                          int64
-	enqueued, oldestUs, pending, dead, failing, paused int64
-}
-
 // add adds to what the process has of the step.
 func (s store) add(ctx context.Context, step, process int64, itself Process, did Sample) error {
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO figures (step, process, accepted, delivered, role, version,
@@ -51,8 +45,12 @@ func (s store) trim(ctx context.Context, step int64) error {
 	return errs.Doing("trim figures", err)
 }
 
-// since sums the processes up, from the given step on, and adds what was counted.
-func (s store) since(ctx context.Context, step int64) ([]row, error) {
+// since sums the processes up, from the given step on, and adds what was counted; by the steps.
+func (s store) since(ctx context.Context, step int64) (map[int64]Point, error) {
+	type row struct {
+		Point
+		step, accepted, delivered, oldest int64
+	}
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT step, CAST(sum(accepted) AS bigint),
 			CAST(sum(delivered) AS bigint), CAST(sum(enqueued) AS bigint), CAST(sum(oldest_us) AS bigint),
 			CAST(sum(pending) AS bigint), CAST(sum(dead) AS bigint), CAST(sum(failing) AS bigint), CAST(sum(paused) AS bigint)
@@ -61,10 +59,15 @@ func (s store) since(ctx context.Context, step int64) ([]row, error) {
 			UNION ALL SELECT step, 0, 0, enqueued, oldest_us, pending, dead, failing, paused
 				FROM gauges WHERE step >= $1) AS parts
 		GROUP BY step`, []any{step}, func(r *row) []any {
-		return []any{&r.step, &r.accepted, &r.delivered, &r.enqueued, &r.oldestUs, &r.pending, &r.dead, &r.failing,
-			&r.paused}
+		return []any{&r.step, &r.accepted, &r.delivered, &r.Backlog, &r.oldest, &r.Waiting, &r.Dead, &r.Failing, &r.Paused}
 	})
-	return rows, errs.Doing("read figures", err)
+	points := make(map[int64]Point, len(rows))
+	for _, r := range rows {
+		r.Accepted, r.Delivered = perSecond(r.accepted), perSecond(r.delivered)
+		r.Oldest = time.Duration(r.oldest) * time.Microsecond
+		points[r.step] = r.Point
+	}
+	return points, errs.Doing("read figures", err)
 }
 
 // most is up to where rows are counted, as the contract has it.
