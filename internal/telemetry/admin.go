@@ -128,8 +128,5 @@ func knownHost(host string, names []string) bool {
 		return true
 	}
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") ||
-		slices.ContainsFunc(names, func(name string) bool {
-			return host != "" &&
-				strings.EqualFold(strings.TrimSpace(name), host)
-		})
+		host != "" && slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 }
