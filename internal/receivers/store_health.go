@@ -2,6 +2,7 @@ package receivers
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -206,4 +208,28 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 		states[r.supplierID] = r.ReceiverState
 	}
 	return states, nil
+}
+
+// lockTests makes other test calls of the supplier wait for this transaction and returns when the latest were made. The
+// row comes first, so that there is one to lock: of two first calls at once the second waits for the first's insertion.
+func (s *healthStore) lockTests(ctx context.Context, supplierID string) (recent []int64, err error) {
+	var text string
+	_, err = database.Exec(ctx, s.DB.SQL(ctx), `INSERT INTO webhook_tests (supplier_id, recent) VALUES ($1, '[]')
+		ON CONFLICT (supplier_id) DO NOTHING`, supplierID)
+	if err == nil {
+		_, err = database.One(ctx, s.DB.SQL(ctx), `SELECT recent FROM webhook_tests WHERE supplier_id = $1`+
+			s.DB.RowLock(` FOR UPDATE`), []any{supplierID}, &text)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &recent)
+	}
+	return recent, errs.Doing("count test calls", err)
+}
+
+// saveTests stores when the latest test calls were made, of the locked row.
+func (s *healthStore) saveTests(ctx context.Context, supplierID string, recent []int64) error {
+	text, _ := json.Marshal(recent) // of numbers: it never fails
+	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_tests SET recent = $1 WHERE supplier_id = $2`,
+		string(text), supplierID)
+	return errs.Doing("count test calls", err)
 }

@@ -50,44 +50,39 @@ func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, erro
 
 // authenticate returns the caller that the access token in the header names. Errors: errs.Unauthenticated.
 func (s Handlers) authenticate(header http.Header) (caller.Principal, error) {
-	values := header.Values("Authorization")
-	if !presentsToken(header) {
+	token, presented := tokenOf(header)
+	if !presented {
 		return caller.Principal{}, errs.New(errs.Unauthenticated, "An access token is required.")
 	}
-	if len(values) > 1 { // a proxy might read another one than we do
+	if len(header.Values("Authorization")) > 1 { // a proxy might read another one than we do
 		return caller.Principal{}, errs.New(errs.Unauthenticated, "The header Authorization must be sent once.")
 	}
-	_, token, _ := strings.Cut(values[0], " ")
-	p, err := s.tokens.verify(strings.TrimLeft(token, " "))
+	p, err := s.tokens.verify(token)
 	if err != nil {
 		return caller.Principal{}, errs.Wrap(errs.Unauthenticated, "The access token is missing, expired or invalid.", err)
 	}
 	return p, nil
 }
 
-// presentsToken reports whether the request carries any access token.
-func presentsToken(header http.Header) bool {
-	values := header.Values("Authorization")
-	return len(values) > 1 || len(values) == 1 && hasToken(values[0])
-}
-
-// hasToken reports whether the value is the scheme Bearer, in upper or lower case, followed by something.
-func hasToken(value string) bool {
-	scheme, token, _ := strings.Cut(value, " ")
-	return strings.EqualFold(scheme, "Bearer") && strings.Trim(token, " ") != ""
+// tokenOf returns what follows the scheme Bearer, in upper or lower case, and whether the request carries any token.
+func tokenOf(header http.Header) (token string, presented bool) {
+	scheme, token, _ := strings.Cut(header.Get("Authorization"), " ")
+	token = strings.TrimLeft(token, " ")
+	return token, len(header.Values("Authorization")) > 1 || strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
 // RenderBearerError refuses the caller with an empty body and a challenge in WWW-Authenticate. The challenge names no
 // error if the request had no token (RFC 6750, 3). Other errors are problem documents.
 func RenderBearerError(c *gin.Context, err error) {
 	challenge := "Bearer"
+	_, presented := tokenOf(c.Request.Header)
 	switch {
 	case errs.KindOf(err) == errs.Forbidden:
 		challenge += ` error="insufficient_scope"`
 	case errs.KindOf(err) != errs.Unauthenticated:
 		httpapi.RenderProblem(c, err)
 		return
-	case presentsToken(c.Request.Header):
+	case presented:
 		challenge += ` error="invalid_token"`
 	}
 	c.Header("WWW-Authenticate", challenge)
