@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -259,6 +260,9 @@ func (a *App) openPortal() (err error) {
 // PortalLink returns a link that signs the supplier in, once, at PUBLIC_URL or else where the service listens.
 func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, error) {
 	public := cmp.Or(a.cfg.PublicURL, a.publicAddress, ownURL(a.cfg.HTTPAddr))
+	if strings.HasSuffix(public, ":0") { // the system chooses the port
+		return portal.Link{}, errors.New("the service's address is not known: set PUBLIC_URL")
+	}
 	return portal.NewLink(ctx, a.Suppliers, supplierID, public)
 }
 
