@@ -48,6 +48,7 @@ func trackerCommands(id, file string) []string {
 		"tracker client create --name Another", "tracker client set-views " + id + " --views tracker_records",
 		"tracker client rotate-key " + id + " --overlap 1s", "tracker client deactivate " + id,
 		"tracker client activate " + id, "tracker load " + file + " --client " + id,
+		"tracker load " + file + " --client " + id + " --replace",
 	}
 }
 
@@ -109,6 +110,7 @@ var kindsOutside = map[string]string{
 	"end old deliveries":               "needs what has waited for days",
 	"follow a clock that was set back": "needs a jump of the clock",
 	"fail a request":                   "a part of others: of results, and of an estimation that fails for a day",
+	"UPDATE operator_notices":          "needs a jump of the clock",
 	"INSERT INTO main":                 "SQLite's load",
 	"INSERT INTO temp":                 "SQLite's load",
 	"UPDATE sequences":                 "SQLite's numbers",
