@@ -28,7 +28,7 @@ func TestCompose_starts_scales_upgrades_and_restores_by_the_lines_of_the_guides(
 	t.Cleanup(func() { _, _ = m.try(m.tree(), "sh", "-c", compose+"--profile command down --volumes --timeout 1") })
 	printed := m.typed(guide.Blocks(t, document("../README.md"), "Going to production")[0])
 	l := newLoad(t, "http://127.0.0.1:"+port, regexp.MustCompile(`hub_sk_\w+`).FindString(printed))
-	scale := guide.Blocks(t, document("scaling.md"), "Ways to run it")[1]
+	scale := guide.Blocks(t, document("scaling.md"), "Ways to run it")[0]
 	l.while("scaling", func() {
 		m.typed(scale)
 		m.typed(strings.Replace(scale, "worker=6", "worker=1", 1))
