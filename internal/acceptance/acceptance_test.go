@@ -1,5 +1,5 @@
 // Package acceptance holds the rules of the specification and the contract as tests: over HTTP against the built
-// binaries, on both stacks, every answer checked against the OpenAPI document. One file a chapter.
+// binaries, on both stacks, every answer checked against the OpenAPI document.
 package acceptance
 
 import (

@@ -1,5 +1,5 @@
-// Package apikey is the keys that callers hold: made, recognised, hashed and rotated in one place. It does not know who
-// holds one, nor where they are stored.
+// Package apikey makes, recognises, hashes and rotates the keys that callers hold. It does not know who holds a key,
+// nor where keys are stored.
 package apikey
 
 import (

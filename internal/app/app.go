@@ -1,5 +1,6 @@
-// Package app builds the service: straight-line construction, top to bottom, the same for both binaries and
-// for the tests. It is the only package that knows all others, and embedded and production differ in stack.go alone.
+// Package app builds the service: straight-line construction, top to bottom, the same for both binaries and for the
+// tests. It is the only package that knows all others. Which database and which queue are opened is decided in
+// stack.go.
 package app
 
 import (

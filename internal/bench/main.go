@@ -1,6 +1,6 @@
 // Command bench measures the service on the machine that it runs on: the load comes from a process of its own,
-// PostgreSQL and NATS are real processes with real fsync. `make bench` and its relatives start it; each prints what it
-// measured.
+// PostgreSQL and NATS are real processes with real fsync. `make bench` and the other targets of that name start it, and
+// it prints what it measured.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Package caller is who calls, what it may do, and where it is called: package supplierauth finds that out, the
-// features read the caller from the context and the receiver by the supplier's id.
+// Package caller says who calls, what the caller may do, and where a supplier's receiver is. Package supplierauth finds
+// that out. The features read the caller from the context, and the receiver by the supplier's id. The proofs that a
+// call to the own endpoint comes from this service are here too.
 package caller
 
 import (

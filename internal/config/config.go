@@ -1,5 +1,6 @@
 // Package config turns the environment into one struct. The table of deployments/configuration.md says what each
-// variable is, to `--help` too; a test holds it to the struct. Features receive the values they need, never the struct.
+// variable is, and `--help` prints it; a test compares it with the struct. Features receive the values they need, never
+// the struct.
 package config
 
 import (

@@ -1,6 +1,6 @@
 // Package console shows the service to its operator, in a browser or as JSON. It has no rules of its own: its pages and
-// actions call the services of other packages. A page's data is read at most once in two seconds, however many people
-// look at it; a page about one thing is read each time.
+// actions call the services of other packages. The data of a list is read at most once in two seconds, however many
+// people look at it; that of a page about one thing is read each time.
 package console
 
 import (

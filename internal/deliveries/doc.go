@@ -1,10 +1,11 @@
-// Package deliveries is what is kept of webhooks: events, deliveries, their attempts and when receivers are due. It
-// sends nothing and knows requests only through its RequestLedger. Package receivers knows how receivers are, package
-// sending sends; both call this one, and it calls neither.
+// Package deliveries keeps the records of webhooks: events, deliveries, their attempts and when receivers are due. It
+// sends nothing and knows requests only through its RequestLedger. Package receivers knows the state of receivers, and
+// package sending makes the calls; both call this one, and it calls neither.
 //
 // A stranger finds: the states in delivery.go, what an answer means in schedule.go, what is due in store_due.go, how an
 // attempt begins and ends in store.go and the files of the two engines, what a worker holds in store_held.go; lists,
-// redelivery, retention, partitions and verify in the files of these names; the supplier's view in sent.go.
+// retention, partitions and verify in the files of these names; the operator's view and redelivery in admin.go, the
+// supplier's in sent.go.
 //
 // # The states of a delivery and of its attempts
 //
@@ -32,7 +33,7 @@
 //	a, b  the worker of the estimation, in its own transaction (sending.Add). A crash before the COMMIT leaves nothing.
 //	      After it: a is found by the owner at its next look, at most a second later, without the wake-up that was
 //	      lost. b is begun and not sent: f.
-//	c     the owner of the supplier's shard, "claim deliveries"; of the own endpoint any worker. It locks the receivers
+//	c     the owner of the supplier's shard, "claim deliveries"; for the own endpoint any worker. It locks the receivers
 //	      first, so that one that was paused gets nothing more. Of a receiver that was resumed or answers again it claims
 //	      what waits in the order of acceptance, due or not (store_catchup.go). A delivery whose last attempt was
 //	      interrupted and was its series' last is dead instead. A crash before the COMMIT leaves it waiting, after it: f.

@@ -1,5 +1,5 @@
-// Package doctor is what `doctor` prints: a line for each part that was looked at, with what to do. It looks at the
-// database and the queue itself; package app looks at what the features have, and hands the rest in.
+// Package doctor makes the report of `doctor`: a line for each part that was looked at, with what to do. It looks at
+// the database and the queue itself. Package app looks at addresses and at what the features keep, and adds its lines.
 package doctor
 
 import (

@@ -1,6 +1,6 @@
-// Package figures is what an operator sees of all processes together: the shared state, which one process counts each
-// ten seconds, and the last hour in such steps, to which each process adds what it did itself. An api keeps that hour
-// in memory, so that reading it costs the database nothing.
+// Package figures has the counts that an operator sees of all processes together. One process counts the shared state
+// every ten seconds. Each process adds what it did itself to the steps of the last hour, which are as long. An api
+// keeps that hour in memory, so that showing it costs the database nothing.
 package figures
 
 import (

@@ -1,4 +1,4 @@
-// Package lists makes one list of another.
+// Package lists makes a list, or a map, from another list.
 package lists
 
 // Of returns what each item has, in the order of the items.

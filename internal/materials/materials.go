@@ -1,5 +1,5 @@
-// Package materials owns the lifecycle of a material request: validated, made durable, its estimates received, one
-// selected. A round that is to be estimated goes to its Publisher; package work estimates it.
+// Package materials owns the lifecycle of a material request: it is validated and made durable, its estimates are
+// received, and one is selected. A round that is to be estimated goes to its Publisher; package work estimates it.
 package materials
 
 import (

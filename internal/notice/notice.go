@@ -1,5 +1,5 @@
-// Package notice is what the operator is notified of. A feature notes it in the transaction in which it happens;
-// package notify stores and sends it.
+// Package notice has the form of what the operator is notified of. A feature notes it in the transaction in which it
+// happens; package notify stores and sends it.
 package notice
 
 import (

@@ -1,7 +1,6 @@
-// Package notify sends the operator events: receivers that fail, recover or are paused, deliveries that are given
-// up, requests that fail. A notice is stored in the transaction in which it happens, put into events, and
-// each event is sent until the operator's receiver takes it or the schedule is used up, by whichever process comes
-// first.
+// Package notify sends the operator events: receivers that fail, recover or are paused, deliveries that are given up,
+// requests that fail. A notice is stored in the transaction of what it reports, and put into an event. Whichever worker
+// comes first sends the event, until the operator's receiver takes it or the schedule is used up.
 package notify
 
 import (

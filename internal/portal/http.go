@@ -1,5 +1,6 @@
-// Package portal is the suppliers' page: what their API shows and does, in a browser. It has sessions' cookies, pages
-// and words, and no rule of its own: every answer and every refusal comes from the same methods as the API's.
+// Package portal has the suppliers' pages: what their API shows and does, in a browser. It has the cookies of sessions,
+// the pages and their words, and no rule of its own: every answer and every refusal comes from the methods that the API
+// calls.
 package portal
 
 import (

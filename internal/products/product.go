@@ -1,5 +1,4 @@
-// Package products owns the suppliers' catalogues: what a supplier synchronises, and what is known of a product when
-// its delivery is estimated.
+// Package products owns the suppliers' catalogues: suppliers synchronise their products here, and estimates read them.
 package products
 
 import (

@@ -1,4 +1,4 @@
-// Package round has what travels between the packages for one round of one accepted request: its name, its event on the
+// Package round has what travels between the packages for one round of an accepted request: its name, its event on the
 // way to the sender, the webhook-ids of that event, and the messages that name rounds. It imports no package of
 // internal/.
 package round

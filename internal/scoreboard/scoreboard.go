@@ -1,5 +1,5 @@
 // Package scoreboard answers with the football matches of a day and the next: from the primary provider, or from the
-// second one while the first one refuses for its rate limit. Each of two requesters has a daily quota.
+// second one while the first one is over its rate limit. Each of two requesters has a daily quota.
 package scoreboard
 
 import (

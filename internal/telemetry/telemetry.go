@@ -1,5 +1,5 @@
 // Package telemetry holds what operators see of a process: its log, its metrics, its version and the admin listener
-// that serves them. Package app hands the logger and the registry to the features; only app imports this package.
+// that serves them. Package app hands the logger and the registry to the features, which do not import this package.
 package telemetry
 
 import (

@@ -1,5 +1,5 @@
-// Package terminal is what commands write to. Their output holds texts of strangers: of a certificate, of a file, of a
-// database's error. None of them reaches a terminal as something that it obeys.
+// Package terminal has the writers of commands. Their output holds texts that strangers wrote: in a certificate, in a
+// file, in a database's error. A terminal obeys nothing in them, because control characters come out as numbers.
 package terminal
 
 import (

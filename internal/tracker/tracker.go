@@ -1,6 +1,6 @@
-// Package tracker lists device tracker records: every client from the view that it was granted, whichever program made
-// that view. Views made here are over a built-in store whose counters let any page cost the same; other views answer
-// alike and slower.
+// Package tracker lists device tracker records, for each client from the view that it was granted, whichever program
+// made that view. Views made here show a built-in store, whose counters let every page cost the same. Other views give
+// the same answers, more slowly.
 package tracker
 
 import (

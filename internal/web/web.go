@@ -2,8 +2,8 @@
 // knows no feature and no session. A set of pages is a Site:
 //
 //   - New takes the pages (NAME.html, each defining "title" and "main"), parts.html, which all of them may use, and
-//     their Portuguese (pt.json, the English text as key). It fails when a page does not parse; that every text has its
-//     Portuguese is a test.
+//     their Portuguese (pt.json, the English text as key). It fails when a page does not parse; a test checks that
+//     every text has its Portuguese.
 //   - Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
 //   - A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
 //     script then shows the message of the Answer in the region with role status, and reads the page again.

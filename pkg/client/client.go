@@ -1,5 +1,6 @@
-// Package client calls a supplyhub service on behalf of one supplier. It keeps the session's tokens fresh, repeats
-// what is safe to repeat, and returns problem documents as typed errors. It imports nothing of the service.
+// Package client calls a supplyhub service on behalf of one supplier. It keeps the session's tokens fresh, repeats what
+// is safe to repeat, and returns problem documents as typed errors. It imports nothing of the service but package
+// webhook.
 package client
 
 import (

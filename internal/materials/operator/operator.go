@@ -1,5 +1,5 @@
-// Package operator is what operators' commands, the console and retention do with material requests: list, count,
-// verify, reopen and delete them. It has a store of its own over the tables of package materials.
+// Package operator has what operators' commands, the console and retention do with material requests: list and show,
+// verify and delete them. It has a store of its own over the tables of package materials.
 package operator
 
 import (

@@ -1,6 +1,6 @@
 // Package work estimates what was accepted. The row of a request says when its estimation is due, and its supplier's
-// shard says which worker makes it: that one looks once a second, and messages make it milliseconds. It hands the
-// events to the Outbox.
+// shard says which worker makes it. That worker looks for due rows once a second; a message lets it begin within
+// milliseconds. It hands the events to the Outbox.
 package work
 
 import (

@@ -1,5 +1,5 @@
-// Package fetch makes the providers' HTTP calls: no retries, since a caller waits, bounded answers, and no key in an
-// error or a log.
+// Package fetch makes the HTTP calls to the providers. It repeats none, since a caller waits; answers are bounded, and
+// no key gets into an error or a log.
 package fetch
 
 import (

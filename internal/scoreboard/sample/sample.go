@@ -1,5 +1,5 @@
 // Package sample answers as both football providers do, with invented matches of today and tomorrow, so that the
-// scoreboard can be tried without an account. Its shapes are those that the tests use.
+// scoreboard can be tried without an account.
 package sample
 
 import (

@@ -4,13 +4,13 @@
 //
 //	withpostgres [-durable] [-citus] [-c NAME=VALUE]… COMMAND ARGUMENT…
 //
-// With -citus it is three servers with that extension, of which the command finds the two workers' addresses in
-// SUPPLYHUB_TEST_CITUS_WORKERS; where it is not installed, nothing is run, and said.
 // The command finds the server's address in SUPPLYHUB_TEST_POSTGRES; withpostgres ends with the command's exit code.
-// The server belongs to a second process, the guard, which removes it as soon as withpostgres is gone, killed included.
+// With -citus there are three servers with that extension, and the addresses of the two workers are in
+// SUPPLYHUB_TEST_CITUS_WORKERS. Where the extension is not installed, withpostgres runs nothing and says so. The server
+// belongs to a second process, the guard, which removes it as soon as withpostgres is gone, killed included.
 //
 // Without -durable the server's files, and the command's temporary ones, are in memory where there is plenty of it:
-// tests make and remove thousands of databases, and file systems take as long for that as PostgreSQL.
+// tests make and remove thousands of databases, and file systems take as long for that as PostgreSQL does.
 package main
 
 import (
