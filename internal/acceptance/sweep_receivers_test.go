@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// leaseLife is how long a worker that cannot renew its lease counts as living (package sending). A call that lasts
-// longer may overlap with the next one: its worker was taken for dead, and lives.
-const leaseLife = 2 * time.Second
+// longCall is a call under which a worker may lose its lease: one that cannot renew it goes on with its calls, and
+// another worker, which takes it for dead, makes them again.
+const longCall = time.Second
 
 // callLedger counts calls by webhook-id and notes two of one delivery at once.
 type callLedger struct {
@@ -39,7 +39,7 @@ func (l *callLedger) begin(r *http.Request) (n int, end func()) {
 	defer l.mu.Unlock()
 	l.calls[id] = append(l.calls[id], time.Now().UTC())
 	l.open[id]++
-	if times := l.calls[id]; l.open[id] > 1 && times[len(times)-1].Sub(times[len(times)-2]) < leaseLife {
+	if times := l.calls[id]; l.open[id] > 1 && times[len(times)-1].Sub(times[len(times)-2]) < longCall {
 		l.faults = append(l.faults, fmt.Sprintf("%s: %d calls at once, began at %v", id, l.open[id], times))
 	}
 	return len(l.calls[id]), func() {

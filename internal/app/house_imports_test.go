@@ -48,7 +48,7 @@ func TestHouse_has_no_unused_edge(t *testing.T) {
 	}
 }
 
-func TestHouse_no_chain_of_imports_is_longer_than_six_packages(t *testing.T) {
+func TestHouse_no_chain_of_imports_is_longer_than_seven_packages(t *testing.T) {
 	t.Parallel()
 	imports := map[string][]string{}
 	for _, p := range packages(t) {

@@ -11,7 +11,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/queue"
 )
 
-// The whole difference between the embedded default and production is in this file.
+// The stacks differ here in the database and the queue that are opened, in secrets.go in who makes the keys, and in
+// serve.go in where the worker runs.
 
 // use is what an App is built for.
 type use struct {

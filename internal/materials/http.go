@@ -16,8 +16,8 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// The suppliers' routes. A body is decoded once, strictly, and every violation is reported. A call that waits for its
-// estimates (?wait) begins to wait when its request is stored: one that is cut off meanwhile has lost nothing.
+// The suppliers' routes. A body is decoded once, strictly, and every violation is reported. A call that waits for
+// estimates (?wait) only reads: one that is cut off has lost nothing.
 
 // Handlers answer the package's routes. They are apart from Service because the linker keeps all exported methods of
 // what reflection may reach: a worker, which has no routes, would link gin.

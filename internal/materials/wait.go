@@ -11,7 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// POST …?wait and GET …?wait hold a call until the request has its estimates. Nearly always the process that holds
+// GET …?wait holds a call until the request has its estimates. Nearly always the process that holds
 // the call also takes the event, and wakes it (notify). With several processes, or after a restart, another one may
 // have taken it: one query every 200 ms asks for all waiting calls together. A call that waits in vain gets the
 // request as it is; nothing hangs on the wait.

@@ -96,7 +96,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	if keys := r.Header.Values("X-Api-Key"); s.inactive || len(keys) != 1 || keys[0] != s.APIKey {
 		w.Header().Set("WWW-Authenticate", `ApiKey realm="supplyhub"`)
 		writeJSON(w, http.StatusUnauthorized, "application/json; charset=utf-8",
-			authError{"invalid_client", "The API key is missing or not valid."})
+			authError{"invalid_client", "The API key is missing or invalid."})
 		return
 	}
 	writeJSON(w, http.StatusOK, "application/json; charset=utf-8", s.sessions.issue(&family{}))
