@@ -108,7 +108,7 @@ GRANT SELECT ON tracker_clients, tracker_client_keys, tracker_views, tracker_day
 
 -- The console: what it shows, and what an operator with OPERATOR_TOKEN does in it.
 GRANT UPDATE (active) ON suppliers TO supplyhub_api;
--- Only when suppliers, keys, rates and settings are changed in the console too; without it the commands change them, as the owner.
+-- Only when suppliers, their limits, keys, rates and settings are changed in the console too; without it the commands change them, as the owner.
 -- GRANT INSERT, UPDATE ON suppliers TO supplyhub_api;
 -- GRANT INSERT, UPDATE (active_until) ON supplier_api_keys TO supplyhub_api;
 -- GRANT INSERT, UPDATE, DELETE ON rate_services, settings TO supplyhub_api;
