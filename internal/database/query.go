@@ -14,7 +14,8 @@ import (
 )
 
 // Statements are written out, with $1, $2, … on both engines, and run by Query, Column, One and Exec. gorm carries the
-// connection and the transaction; its builder serves where a statement follows from a row's struct: the rate card and products.
+// connection and the transaction; its builder serves where a statement follows from a row's struct: the rate
+// card and products.
 
 // Pool is where statements run: the transaction of a context, or else a pool of connections.
 type Pool struct {

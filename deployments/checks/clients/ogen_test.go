@@ -2,7 +2,6 @@ package clients_test
 
 import (
 	"context"
-	"net/url"
 	"testing"
 
 	"github.com/ogen-go/ogen/ogenerrors"
@@ -58,9 +57,7 @@ func ogenStory(t *testing.T, s *service, base, key string) {
 	pair := as[*api.TokenPairHeaders](t, token, err).Response
 	by.access = pair.AccessToken
 
-	address, err := url.Parse(s.Receiver)
-	must(t, err)
-	receiver, err := c.SetReceiver(ctx, &api.NewReceiver{URL: *address})
+	receiver, err := c.SetReceiver(ctx, &api.NewReceiver{URL: s.Receiver})
 	if r := as[*api.ReceiverHeaders](t, receiver, err).Response; !r.PausedBy.IsNull() {
 		t.Errorf("receiver: %+v", r)
 	}
