@@ -67,8 +67,8 @@ func (e *Examination) examinePostgres(ctx context.Context, d *DB) (err error) {
 	return err
 }
 
-// unencrypted reports whether a connection of the pool leaves this machine, and not by TLS. It looks at this end: behind
-// a pooler the server's knows only the pooler's.
+// unencrypted reports whether a connection of the pool leaves this machine, and not by TLS. It looks at this end:
+// behind a pooler the server's knows only the pooler's.
 func unencrypted(ctx context.Context, pool *pgxpool.Pool) (plain bool, err error) {
 	taken, err := pool.Acquire(ctx)
 	if err != nil {
