@@ -14,6 +14,9 @@ import (
 const (
 	leaseLife  = 2 * time.Second // so long a worker's attempts are its own after it last said that it lives
 	leaseRenew = 700 * time.Millisecond
+	// A worker begins nothing later than this after its last renewal. So a call of less than 0.7 s has ended before
+	// another worker may take it over and make it again.
+	leaseBegin = leaseLife - leaseRenew
 )
 
 // A worker lives as long as it renews its lease, every 0.7 s for 2 s. The others judge that by the renewals that they
@@ -37,7 +40,7 @@ func newLease() *lease { return &lease{changed: make(chan struct{})} }
 func (l *lease) worker() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.renewed) > leaseLife {
+	if time.Since(l.renewed) > leaseBegin {
 		return 0
 	}
 	return l.id
@@ -52,12 +55,12 @@ func (l *lease) set(id int64, asked time.Time) {
 	l.changed = make(chan struct{})
 }
 
-// held reports whether the worker's attempts are still its own. When it has not said for too long that it lives, that
-// is decided by the next renewal, for which held waits.
+// held reports whether the worker may begin the calls of its attempts. When it has not said for too long that it lives,
+// that is decided by the next renewal, for which held waits.
 func (l *lease) held(ctx context.Context, worker int64) bool {
 	for {
 		l.mu.Lock()
-		id, fresh, changed := l.id, time.Since(l.renewed) <= leaseLife, l.changed
+		id, fresh, changed := l.id, time.Since(l.renewed) <= leaseBegin, l.changed
 		l.mu.Unlock()
 		if id != worker || fresh {
 			return id == worker

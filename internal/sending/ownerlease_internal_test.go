@@ -1,6 +1,7 @@
 package sending
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +29,30 @@ func TestLease_that_is_stale_is_judged_by_the_next_renewal(t *testing.T) {
 			l.set(next, time.Now())
 			if is := <-held; is != (next == 7) {
 				t.Errorf("held is %v", is)
+			}
+		})
+	}
+}
+
+func TestLease_begins_nothing_that_another_worker_may_take_over_before_a_short_call_ends(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		ago  time.Duration
+		want int64
+	}{
+		"renewed just now":                {0, 7},
+		"one renewal is late":             {leaseRenew, 7},
+		"a short call may be made again":  {leaseLife - leaseRenew, 0},
+		"others may take it over already": {leaseLife, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLease()
+			l.set(7, time.Now().Add(-tt.ago))
+			ended, cancel := context.WithCancel(t.Context())
+			cancel() // held waits for no renewal
+			if id, held := l.worker(), l.held(ended, 7); id != tt.want || held != (tt.want == 7) {
+				t.Errorf("it begins as worker %d, and its calls: %v; want worker %d", id, held, tt.want)
 			}
 		})
 	}
