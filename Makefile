@@ -11,8 +11,11 @@ SPECTRAL := @stoplight/spectral-cli@6.16.3
 
 TOOLS := $(CURDIR)/bin/tools
 WITHPOSTGRES := $(GO) run ./internal/database/databasetest/withpostgres
-VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
-LDFLAGS = -s -w $(if $(VERSION),-X github.com/supplyhub/supplyhub/internal/telemetry.version=$(VERSION))
+VERSION = # of a release, on the command line
+# The commit, by git, because GOFLAGS=-buildvcs=false is set on many machines.
+COMMIT = $(shell git describe --always --abbrev=12 --dirty=.dirty --exclude='*' 2>/dev/null)
+TELEMETRY = github.com/supplyhub/supplyhub/internal/telemetry
+LDFLAGS = -s -w $(if $(VERSION),-X $(TELEMETRY).version=$(VERSION)) $(if $(COMMIT),-X $(TELEMETRY).commit=$(COMMIT))
 # gin's MessagePack codec, which is not used here, is 6 MB of a binary.
 BUILD = CGO_ENABLED=0 $(GO) build -tags nomsgpack -trimpath -ldflags '$(LDFLAGS)' -o bin/
 # One line that counts what go build -v names, which is in no terminal's log; all else is printed as it is.

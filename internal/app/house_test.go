@@ -405,10 +405,10 @@ func (f source) constant(v *ast.ValueSpec, written map[string]bool) bool {
 			return false
 		}
 	}
-	if len(v.Values) == 0 { // embedded files, and the version that the linker sets
+	if len(v.Values) == 0 { // embedded files, and what the linker sets
 		selector, ok := v.Type.(*ast.SelectorExpr)
 		return ok && baseName(selector) == "embed" || f.embedded(v) || f.name == "internal/telemetry/telemetry.go" &&
-			v.Names[0].Name == "version" ||
+			slices.Contains([]string{"version", "commit"}, v.Names[0].Name) ||
 			f.name == "internal/database/sqlite.go" && v.Names[0].Name == "embedded" ||
 			f.name == "internal/queue/queue.go" && v.Names[0].Name == "inProcess" // as database/sql keeps its drivers
 	}

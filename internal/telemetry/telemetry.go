@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -50,14 +51,39 @@ func NewRegistry() *prometheus.Registry {
 	return registry
 }
 
-// version is set by the linker: -ldflags "-X github.com/supplyhub/supplyhub/internal/telemetry.version=v1.2.3".
-var version string
+// release is the version that this source is, or becomes when it is tagged.
+const release = "v0.1.0"
 
-// Version returns the version that the linker set, else the tag or commit that the Go command stamped, else "devel".
+// The linker sets them: -ldflags "-X github.com/supplyhub/supplyhub/internal/telemetry.version=v1.2.3".
+var (
+	version string // of a release: its tag
+	commit  string // of a build by the Makefile, which knows it where the Go command is kept from asking
+)
+
+// Version returns the version that the linker set, else the one whose tag the Go command fetched or found, else the
+// release and the commit: v0.1.0+0123456789ab, with .dirty behind it when the source was changed. Where no commit is
+// known, as in an image that was built by hand, it is v0.1.0+devel.
 func Version() string {
-	stamped := ""
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
-		stamped = info.Main.Version
+	info, _ := debug.ReadBuildInfo()
+	return cmp.Or(version, versionOf(info, commit))
+}
+
+func versionOf(info *debug.BuildInfo, linked string) string {
+	module, stamps := "", map[string]string{}
+	if info != nil {
+		module = info.Main.Version
+		for _, s := range info.Settings {
+			stamps[s.Key] = s.Value
+		}
 	}
-	return cmp.Or(version, stamped, "devel")
+	revision := stamps["vcs.revision"]
+	revision = revision[:min(12, len(revision))]
+	if stamps["vcs.modified"] == "true" {
+		revision += ".dirty"
+	}
+	revision = cmp.Or(linked, revision)
+	if module == release || revision == "" && strings.HasPrefix(module, "v") {
+		return module
+	}
+	return release + "+" + cmp.Or(revision, "devel")
 }
