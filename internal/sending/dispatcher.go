@@ -253,20 +253,20 @@ func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, reason string
 
 // attempt sends one begun attempt, frees its slot and records its result; an attempt taken over meanwhile is skipped.
 //
-// The lease is asked last before the call: a worker that was stopped for longer than its lease sends nothing of what
-// others have taken over (f). The slot is free when the answer is there, up to 20 ms before the result is written: a
-// crash in between is f. The health of the receiver, the agenda and the metrics take the answer in at once, the
-// database by e.
+// The lease is asked before the call: a worker that was stopped for longer than its lease sends nothing of what others
+// have taken over (f). That may wait, so a pause is looked for after it; that may wait too, so the lease is asked again.
+// The slot is free when the answer is there, up to 20 ms before the result is written: a crash in between is f. The
+// health of the receiver, the agenda and the metrics take the answer in at once, the database by e.
 func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
 	ctx := j.Context(d.sending)
-	if d.overtaken(ctx, j) {
-		ended(dispatch.Report{Void: true})
-		d.giveUp(j)
-		return
-	}
 	if !d.lease.held(ctx, j.Worker) {
 		d.release(j.ID)
 		ended(dispatch.Report{Void: true})
+		return
+	}
+	if d.overtaken(ctx, j) || d.lease.worker() != j.Worker {
+		ended(dispatch.Report{Void: true})
+		d.giveUp(j)
 		return
 	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)

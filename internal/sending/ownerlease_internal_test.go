@@ -8,6 +8,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -56,6 +57,34 @@ func TestLease_begins_nothing_that_another_worker_may_take_over_before_a_short_c
 			}
 		})
 	}
+}
+
+func TestAttempt_that_waited_for_the_lease_sees_a_pause_that_came_meanwhile(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		d := newIdle(t, db)
+		d.lease.set(8, time.Now().Add(-leaseBegin))
+		j := job{Begun: deliveries.Begun{ID: "msg_1000a", Destination: "acme", Worker: 8},
+			looked: time.Now().Add(-pauseUnseen)}
+		ended := make(chan dispatch.Report, 1)
+		go d.attempt(j, func(r dispatch.Report) (streak dispatch.Streak) {
+			ended <- r
+			return streak
+		})
+		select {
+		case r := <-ended:
+			t.Fatalf("it ended without a lease: %+v", r)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if err := db.From(t.Context()).Exec(`INSERT INTO webhook_receivers (supplier_id, shard, paused_at, paused_by,
+			updated_at) VALUES ('acme', 0, 1, 'operator', 1)`).Error; err != nil {
+			t.Fatal(err)
+		}
+		d.lease.set(8, time.Now())
+		if r := <-ended; !r.Void {
+			t.Errorf("it was sent: %+v", r)
+		}
+	})
 }
 
 func TestOwner_counts_what_the_former_owner_has_in_flight_until_it_has_ended(t *testing.T) {
