@@ -64,24 +64,23 @@ var (
 // release and the commit: v0.1.0+0123456789ab, with .dirty behind it when the source was changed. Where no commit is
 // known, as in an image that was built by hand, it is v0.1.0+devel.
 func Version() string {
-	info, _ := debug.ReadBuildInfo()
-	return cmp.Or(version, versionOf(info, commit))
+	module := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		module = info.Main.Version
+	}
+	return cmp.Or(version, versionOf(module, commit))
 }
 
-func versionOf(info *debug.BuildInfo, linked string) string {
-	module, stamps := "", map[string]string{}
-	if info != nil {
-		module = info.Main.Version
-		for _, s := range info.Settings {
-			stamps[s.Key] = s.Value
+// versionOf takes the module's version as the Go command has it (v0.1.0, v0.0.0-20261127040544-0123456789ab+dirty,
+// "(devel)" or none), and the commit that was linked in, if any.
+func versionOf(module, revision string) string {
+	stamped, changed, _ := strings.Cut(module, "+")
+	if parts := strings.Split(stamped, "-"); revision == "" && len(parts) > 2 {
+		revision = parts[len(parts)-1]
+		if changed != "" {
+			revision += ".dirty"
 		}
 	}
-	revision := stamps["vcs.revision"]
-	revision = revision[:min(12, len(revision))]
-	if stamps["vcs.modified"] == "true" {
-		revision += ".dirty"
-	}
-	revision = cmp.Or(linked, revision)
 	if module == release || revision == "" && strings.HasPrefix(module, "v") {
 		return module
 	}
