@@ -254,9 +254,9 @@ func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, reason string
 // attempt sends one begun attempt, frees its slot and records its result; an attempt taken over meanwhile is skipped.
 //
 // The lease is asked before the call: a worker that was stopped for longer than its lease sends nothing of what others
-// have taken over (f). That may wait, so a pause is looked for after it; that may wait too, so the lease is asked again.
-// The slot is free when the answer is there, up to 20 ms before the result is written: a crash in between is f. The
-// health of the receiver, the agenda and the metrics take the answer in at once, the database by e.
+// have taken over (f). That may wait, so a pause is looked for after it. The look may take long, so the lease is asked
+// once more. The slot is free when the answer is there, up to 20 ms before the result is written: a crash in between
+// is f. The health of the receiver, the agenda and the metrics take the answer in at once, the database by e.
 func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
 	ctx := j.Context(d.sending)
 	if !d.lease.held(ctx, j.Worker) {
