@@ -81,7 +81,7 @@ func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, ad
 func (d demo) works(ctx context.Context, suppliers *supplierauth.Service) bool {
 	secret, malformed := webhook.ParseSecret(d.secret)
 	receivers, failed := suppliers.Receivers(ctx, []string{d.supplier})
-	_, refused := suppliers.Exchange(ctx, d.key)
+	_, refused := suppliers.Exchange(ctx, d.key, nil)
 	return malformed == nil && failed == nil && refused == nil &&
 		slices.ContainsFunc(receivers[d.supplier].Secrets, secret.Equal)
 }

@@ -138,6 +138,17 @@ func tokenRules(t *testing.T, h *apptest.Hub) {
 		wantProblem(t, h.Do(t, http.MethodPost, tokenPath, long, "x-api-key", s.APIKey), 413)
 		wantAuthError(t, h.Do(t, http.MethodPost, tokenPath, long, "x-api-key", "nonsense"), "invalid_client")
 	})
+	rule(t, "a query that does not parse is a 400 once the caller is known, and uses no token up", func(t *testing.T) {
+		s := h.Supplier(t)
+		body := object{"refreshToken": s.RefreshToken()}
+		wantProblem(t, h.Do(t, http.MethodPost, tokenPath+"?a=%zz", nil, "x-api-key", s.APIKey), 400, "a")
+		wantAuthError(t, h.Do(t, http.MethodPost, tokenPath+"?a=%zz", nil, "x-api-key", s.APIKey+"x"), "invalid_client")
+		wantProblem(t, h.Do(t, http.MethodPost, refreshPath+"?a=%zz", body), 400, "a")
+		wantAuthError(t, h.Do(t, http.MethodPost, refreshPath+"?a=%zz", object{"refreshToken": "x"}), "invalid_grant")
+		mustRefresh(t, h, s.RefreshToken())
+		wantProblem(t, h.Do(t, http.MethodGet, "/.well-known/jwks.json?%zz", nil), 400, "%zz")
+		wantEmpty(t, h.Do(t, http.MethodPost, revokePath+"?a=%zz", body), http.StatusNoContent)
+	})
 	rule(t, "a supplier may hold several sessions", func(t *testing.T) {
 		s := h.Supplier(t)
 		other := s.Token(t)

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -94,6 +95,47 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "Content-Type",
 			"Application/JSON; charset=UTF-8"), 201)
 	})
+	rule(t, "413 over 1 MiB at routes without a body too, after authentication and permission", func(t *testing.T) {
+		s, id := h.Supplier(t), nextID()
+		huge := strings.Repeat(" ", 1<<20+1)
+		for path, method := range map[string]string{requestPath(id) + "/re-estimate": http.MethodPost,
+			portalSessions: http.MethodPost, ping: http.MethodGet, requests: http.MethodGet, deliveriesPath: http.MethodGet,
+			"/api/webhook-receiver": http.MethodDelete} {
+			wantProblem(t, s.Do(t, method, path, huge), 413)
+			wantEmpty(t, h.Do(t, method, path, huge), 401)
+		}
+		wantEmpty(t, s.Do(t, http.MethodGet, "/orders", huge), 403)
+	})
+	rule(t, "a body that is announced too long or does not come is answered as an invalid one of its route",
+		func(t *testing.T) {
+			s := h.Supplier(t)
+			bearer, key := "Authorization: Bearer "+s.AccessToken(), "x-api-key: "+s.APIKey
+			for _, c := range []struct {
+				text   string
+				status int
+				says   string
+			}{
+				{head("POST "+requests, bearer, "Content-Length: 2000000"), 413, "over 1 MiB"},
+				{head("POST "+requests, bearer, "Content-Length: 100"), 400, "did not arrive in time"},
+				{head("POST "+requestPath(1)+"/re-estimate", bearer, "Content-Length: 2000000"), 413, "over 1 MiB"},
+				{head("POST "+tokenPath, key, "Content-Length: 20000"), 413, "over 16 KiB"},
+				{head("POST "+refreshPath, "Content-Length: 20000"), 401, "invalid_grant"},
+				{head("POST "+refreshPath, "Content-Length: 100") + "{", 401, "invalid_grant"},
+				{head("POST "+revokePath, "Content-Length: 20000"), 204, ""},
+				{head("POST "+revokePath, "Content-Length: 100") + "{", 204, ""},
+			} {
+				t.Run(c.text[:strings.Index(c.text, " HTTP")], func(t *testing.T) {
+					t.Parallel()
+					answers := raw(t, h, c.text)
+					if len(answers) != 1 || answers[0].StatusCode != c.status || !answers[0].Close {
+						t.Fatalf("%d answers: %+v", len(answers), answers)
+					}
+					if body, _ := io.ReadAll(answers[0].Body); !strings.Contains(string(body), c.says) {
+						t.Errorf("%s", body)
+					}
+				})
+			}
+		})
 	rule(t, "an integer is a whole number however it is written, and utf8 is UTF-8", func(t *testing.T) {
 		s := h.Supplier(t)
 		const largest = "9223372036854775807"

@@ -124,7 +124,14 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want(t, visit(t, http.MethodHead, link.String(), ""), 204)
+			looked, scanned := visit(t, http.MethodHead, link.String(), ""), visit(t, http.MethodGet, link.String(), "",
+				"Sec-Fetch-Mode", "")
+			wantEmpty(t, looked, scanned.Status)
+			for _, name := range []string{"Content-Type", "Content-Length", "Referrer-Policy"} {
+				if got := looked.Header.Get(name); got == "" || got != scanned.Header.Get(name) {
+					t.Errorf("HEAD has %s %q, GET %q", name, got, scanned.Header.Get(name))
+				}
+			}
 			want(t, visit(t, http.MethodGet, link.String(), "", "Sec-Purpose", "prefetch"), 204)
 			var group sync.WaitGroup
 			var opened atomic.Int64

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ import (
 )
 
 // Decode reads a T strictly and names EVERY value of a wrong type by its JSON pointer; *T is then what could be read.
-// *T is nil when the text could not be read to its end: not JSON, not UTF-8, or a repeated member. Unknown members are
-// ignored; null is taken for every member and leaves nil. Required members and ranges are the caller's rules.
+// *T is nil when the text could not be read to its end: not JSON, or not UTF-8. Unknown members are ignored; null is
+// taken for every member and leaves nil. Required members and ranges are the caller's rules.
 func Decode[T any](raw []byte) (*T, []errs.Violation) {
 	if tooDeep(raw) {
 		return nil, []errs.Violation{errs.At("", "is nested too deeply")}
@@ -31,9 +32,10 @@ func Decode[T any](raw []byte) (*T, []errs.Violation) {
 	}
 	v = new(T)
 	c := collector{raw: raw}
-	err := json.Unmarshal(raw, v, json.WithUnmarshalers(json.UnmarshalFromFunc(c.value)))
-	if err == nil {
-		err = c.findNUL()
+	err := json.Unmarshal(raw, v, json.WithUnmarshalers(json.UnmarshalFromFunc(c.value)),
+		jsontext.AllowDuplicateNames(true))
+	if !errors.Is(err, errFull) {
+		err = cmp.Or(err, c.walk())
 	}
 	if err != nil {
 		c.stopped(err)
@@ -126,7 +128,7 @@ func (c *collector) value(dec *jsontext.Decoder, v any) error {
 	switch {
 	case kind == 0: // not JSON: the library says where
 		return errors.ErrUnsupported
-	case kind == 'n' && (target.Kind() == reflect.Pointer || target.Kind() == reflect.Interface || isMember(dec)):
+	case kind == 'n' && (target.Kind() == reflect.Interface || isMember(dec)):
 		return errors.ErrUnsupported
 	case fits:
 		return errors.ErrUnsupported
@@ -140,7 +142,7 @@ func (c *collector) value(dec *jsontext.Decoder, v any) error {
 	if err != nil {
 		return err
 	}
-	if kind == 'n' || json.Unmarshal(raw, v) != nil && !readsWhole(raw, v, target) {
+	if kind == 'n' || json.Unmarshal(raw, v, jsontext.AllowDuplicateNames(true)) != nil && !readsWhole(raw, v, target) {
 		return c.add(dec.StackPointer(), expectation(v, target, raw))
 	}
 	return nil
@@ -197,7 +199,7 @@ func isMember(dec *jsontext.Decoder) bool {
 // are zero.
 func composite(v any, target reflect.Type, kind jsontext.Kind) (wanted string, fits bool) {
 	if target.Kind() == reflect.Pointer || target.Kind() == reflect.Interface {
-		return "", true
+		return errs.Required, kind != 'n' // null for an item is named here, in the order of the text
 	}
 	if readsItself(v) {
 		return "", false
@@ -274,8 +276,6 @@ func (c *collector) place(e *jsontext.SyntacticError) (jsontext.Pointer, string)
 	at := min(max(int(e.ByteOffset), 0), len(c.raw))
 	rest := c.raw[at:]
 	switch {
-	case errors.Is(e, jsontext.ErrDuplicateName):
-		return e.JSONPointer, "is a repeated member: a name may occur only once in an object"
 	case len(bytes.TrimSpace(c.raw)) == 0:
 		return "", "must not be empty: a JSON value is expected"
 	case bytes.HasPrefix(c.raw, []byte("\xef\xbb\xbf")):
@@ -300,12 +300,14 @@ func startsSurrogate(text []byte) bool {
 	return len(text) >= 4 && text[0] == '\\' && text[1] == 'u' && text[2]|0x20 == 'd' && text[3] >= '8'
 }
 
-// findNUL notes every string and member name with a NUL, unknown ones too: PostgreSQL cannot store it.
-func (c *collector) findNUL() error {
-	if !bytes.Contains(c.raw, []byte(`\u0000`)) {
-		return nil
-	}
-	dec := jsontext.NewDecoder(bytes.NewReader(c.raw))
+// usualMembers is how many members an object may have had whose memory serves the next one.
+const usualMembers = 8
+
+// walk notes what decoding takes, in unknown members too: every name that an object has more than once, and every
+// string and name with a NUL, which PostgreSQL cannot store.
+func (c *collector) walk() error {
+	dec := jsontext.NewDecoder(bytes.NewReader(c.raw), jsontext.AllowDuplicateNames(true))
+	var open []map[string]bool // by depth, the names of an object so far; true: noted as repeated
 	for {
 		token, err := dec.ReadToken()
 		if err == io.EOF { //nolint:errorlint // documented to be returned bare
@@ -314,10 +316,40 @@ func (c *collector) findNUL() error {
 		if err != nil {
 			return err
 		}
-		if token.Kind() == '"' && strings.Contains(token.String(), "\x00") {
-			if err := c.add(dec.StackPointer(), "must not contain the character NUL (\\u0000)"); err != nil {
+		depth := dec.StackDepth()
+		switch token.Kind() {
+		case '{':
+			for len(open) <= depth {
+				open = append(open, map[string]bool{})
+			}
+			if len(open[depth]) > usualMembers {
+				open[depth] = map[string]bool{}
+			}
+			clear(open[depth])
+		case '"':
+			var names map[string]bool
+			if kind, n := dec.StackIndex(depth); kind == '{' && n%2 == 1 {
+				names = open[depth]
+			}
+			if err := c.text(dec, token.String(), names); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// text notes what is wrong with a string or, with the names of its object so far, with a name.
+func (c *collector) text(dec *jsontext.Decoder, text string, names map[string]bool) error {
+	if names != nil {
+		noted, repeated := names[text]
+		if names[text] = repeated; repeated && !noted {
+			if err := c.add(dec.StackPointer(), "is a repeated member: a name may occur only once in an object"); err != nil {
+				return err
+			}
+		}
+	}
+	if strings.Contains(text, "\x00") {
+		return c.add(dec.StackPointer(), "must not contain the character NUL (\\u0000)")
+	}
+	return nil
 }

@@ -57,11 +57,29 @@ func PeekBody(c *gin.Context, mayBeRight bool) ([]byte, error) {
 	return raw, nil
 }
 
+// Proper returns what is wrong with a request whatever its route takes, once its caller is known: a query string that
+// does not parse, errs.Invalid, or a length that is announced over what ReadJSON reads of this sender, errs.TooLarge.
+func Proper(c *gin.Context) error {
+	if _, err := Query(c); err != nil {
+		return err
+	}
+	return announced(c, heldBy(c).limit())
+}
+
+// announced refuses a body by the length that was announced.
+func announced(c *gin.Context, limit int64) error {
+	if c.Request.ContentLength <= limit {
+		return nil
+	}
+	dropBody(c)
+	return tooLarge(c, limit)
+}
+
 // SkipBody leaves the body of a route that takes none where it is. Errors: errs.TooLarge over what ReadJSON reads of
 // this sender.
 func SkipBody(c *gin.Context) error {
 	limit := heldBy(c).limit()
-	if announced := c.Request.ContentLength; announced >= 0 && announced <= limit {
+	if length := c.Request.ContentLength; length >= 0 && length <= limit {
 		return nil
 	}
 	_, err := readBody(c, limit)
@@ -89,18 +107,16 @@ func readBody(c *gin.Context, limit int64) ([]byte, error) {
 	if c.Request.Body == nil {
 		return nil, nil
 	}
-	if c.Request.ContentLength > limit {
-		if c.Request.Header.Get("Expect") == "" {
-			_, _ = io.CopyN(io.Discard, c.Request.Body, maxBody+1) // a caller that is still sending then reads the answer
-		}
-		return nil, tooLarge(c, limit)
+	if err := announced(c, limit); err != nil {
+		return nil, err
 	}
 	raw, err := readAll(c, limit)
 	switch {
 	case err == nil:
 		heldBy(c).read = true
 		return raw, nil
-	case errors.Is(err, os.ErrDeadlineExceeded): // net/http ends the context too, though the caller is still there
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		heldBy(c).late = true
 		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive in time.", err)
 	case c.Request.Context().Err() != nil:
 		return nil, c.Request.Context().Err()

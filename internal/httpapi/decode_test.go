@@ -33,6 +33,7 @@ type request struct {
 	ShopCode  *string         `json:"shop_code"`
 	Comment   *string         `json:"comment"`
 	Materials []item          `json:"materials"`
+	Others    []*item         `json:"others"`
 	Tags      []string        `json:"tags"`
 	At        *time.Time      `json:"at"`
 	Urgent    *bool           `json:"urgent"`
@@ -130,6 +131,9 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 		"an object for an array":      {`{"materials":{"0":{}}}`, []errs.Violation{at("/materials", array)}},
 		"null for an item": {`{"materials":[null,{"quantity":1}, null]}`,
 			[]errs.Violation{at("/materials/0", object), at("/materials/2", object)}},
+		"null among wrong items, in the order of the text": {`{"others":[1,null,"x",[],{"sku":null}]}`,
+			[]errs.Violation{at("/others/0", object), at("/others/1", errs.Required), at("/others/2", object),
+				at("/others/3", object)}},
 		"a member with slash and tilde": {`{"counts":{"a/b~c":"x"}}`, []errs.Violation{at("/counts/a~1b~0c", integer)}},
 		"NUL": {`{"comment":"a\u0000b","materials":[{"sku":"\u0000"}]}`,
 			[]errs.Violation{at("/comment", nul), at("/materials/0/sku", nul)}},
@@ -144,6 +148,14 @@ func TestDecodeNamesWhatIsWrong(t *testing.T) {
 		"a repeated member, spelled twice": {`{"id":1,"\u0069d":1}`, []errs.Violation{at("/id", repeated)}},
 		"a wrong type and a repeated member": {`{"shop_code":1,"id":1,"id":2}`,
 			[]errs.Violation{at("/shop_code", text), at("/id", repeated)}},
+		"every repeated member, once, and what else is wrong": {`{"id":1,"id":2,"id":3,"shop_code":"a","shop_code":4,
+			"x":{"y":{"z":1},"y":[{"z":1,"z":2}],"z":1},"materials":[],"materials":[{"sku":1}]}`,
+			[]errs.Violation{at("/shop_code", text), at("/materials/0/sku", text), at("/id", repeated),
+				at("/shop_code", repeated), at("/x/y", repeated), at("/x/y/0/z", repeated), at("/materials", repeated)}},
+		"a repeated member before a text ends": {`{"id":1,"id":2,"shop_code":"a`,
+			[]errs.Violation{at("/id", repeated), at("/shop_code", "is not valid JSON: the text ends too early, at byte 29")}},
+		"as many members as no next object needs": {`{"x":[{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1},
+			{"a":1,"b":1},{"a":1,"b":1,"a":1}],"y":[null]}`, []errs.Violation{at("/x/2/a", repeated)}},
 		"invalid UTF-8": {"{\"comment\":\"\xff\"}",
 			[]errs.Violation{at("/comment", "is not valid UTF-8 at byte 12")}},
 		"invalid UTF-8, unknown member": {"{\"x\":\"\xc3\"}",
@@ -205,7 +217,7 @@ func TestDecodeReadsTheRest(t *testing.T) {
 
 func TestDecodeGivesNothingForATextThatBreaksOff(t *testing.T) {
 	t.Parallel()
-	for _, raw := range []string{``, `{"id":1`, `{"id":1} {}`, `{"id":1,"id":1}`, "{\"comment\":\"\xff\"}"} {
+	for _, raw := range []string{``, `{"id":1`, `{"id":1} {}`, "{\"comment\":\"\xff\"}"} {
 		if v, violations := httpapi.Decode[request]([]byte(raw)); v != nil || len(violations) != 1 {
 			t.Errorf("%s: %v, %v", raw, v, violations)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 		}
 		c.Abort()
 		// Whatever the error says (SQLite says "interrupted"), the client is gone, unless its body was only slow.
-		if errors.Is(c.Request.Context().Err(), context.Canceled) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if errors.Is(c.Request.Context().Err(), context.Canceled) && !heldBy(c).late {
 			c.Status(statusClientGone)
 			return
 		}

@@ -56,7 +56,8 @@ type held struct {
 	ledger  *Ledger
 	caller  string // "": not known
 	peeked  []byte // the body, when it was read for its signature
-	read    bool   // the whole body
+	read    bool   // the whole body, or as much of it as ever will be
+	late    bool   // the body did not come in time: net/http has ended the context, though the caller is still there
 	account *Shares
 	key     string
 	size    int64

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -97,32 +98,34 @@ func logLevel(c *gin.Context, status int) slog.Level {
 	}
 }
 
-// The body of a caller that is not known: how long it may pause, and take altogether, before the answer does not wait
-// for it.
+// A body that is not read: how long it may pause, and take altogether, before the answer does not wait for it.
 const (
-	strangersPause = time.Second
-	strangersBody  = 5 * time.Second
+	droppedPause = time.Second
+	droppedBody  = 5 * time.Second
 )
 
-// dropBody reads and discards the rest of a body that a 401 does not need, so that its sender is not cut off and reads
-// the answer. When the rest does not come it ends the connection, on which that would be read as the next request;
-// net/http would wait for it. A caller that expects an answer before it sends the body gets this one.
+// dropBody reads and discards the rest of a body that a 401 or a 413 does not need, so that its sender is not cut off
+// and reads the answer. When the rest does not come it ends the connection, on which that would be read as the next
+// request; net/http would wait for it. A caller that expects an answer before it sends the body gets this one.
 func dropBody(c *gin.Context) {
-	if c.Request.ContentLength == 0 || heldBy(c).read {
+	h := heldBy(c)
+	if c.Request.ContentLength == 0 || h.read {
 		return
 	}
+	h.read = true
 	connection, buffer := http.NewResponseController(c.Writer), make([]byte, 4<<10)
-	end, left := time.Now().Add(strangersBody), maxBody
+	end, left := time.Now().Add(droppedBody), maxBody+1
 	if c.Request.Header.Get("Expect") != "" {
 		left = 0
 	}
 	for left > 0 && time.Now().Before(end) {
-		_ = connection.SetReadDeadline(time.Now().Add(strangersPause)) // without one it waits, as net/http does
+		_ = connection.SetReadDeadline(time.Now().Add(droppedPause)) // without one it waits, as net/http does
 		n, err := c.Request.Body.Read(buffer)
 		if errors.Is(err, io.EOF) {
 			return
 		}
 		if left -= n; err != nil {
+			h.late = errors.Is(err, os.ErrDeadlineExceeded)
 			break
 		}
 	}

@@ -17,13 +17,18 @@ import (
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
-// wireServer is a server as the api runs it, with one route that reads a body and one that knows no caller.
+// wireServer is a server as the api runs it, with one route that reads a body, one that knows no caller and one that
+// takes no body.
 func wireServer(t *testing.T) string {
 	t.Helper()
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
 	engine.POST("/read", func(c *gin.Context) { _, _ = io.Copy(c.Writer, c.Request.Body) })
 	engine.POST("/unknown", httpapi.Handle(func(*gin.Context) error {
 		return errs.New(errs.Unauthenticated, "Who are you?")
+	}))
+	engine.POST("/none", httpapi.Handle(func(c *gin.Context) error {
+		httpapi.Known(c, "acme")
+		return httpapi.Proper(c)
 	}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -87,12 +92,18 @@ func TestServer_keeps_connections_unless_a_length_and_chunks_came_together(t *te
 	}
 }
 
-func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing.T) {
+func TestServer_refuses_without_waiting_for_the_body(t *testing.T) {
 	t.Parallel()
-	for name, fields := range map[string][]string{
-		"a length":           {"Content-Length: 100"},
-		"chunks":             {"Transfer-Encoding: chunked"},
-		"an expected answer": {"Content-Length: 100", "Expect: 100-continue"},
+	for name, c := range map[string]struct {
+		path   string
+		fields []string
+		status int
+	}{
+		"a stranger's with a length":           {"/unknown", []string{"Content-Length: 100"}, 401},
+		"a stranger's in chunks":               {"/unknown", []string{"Transfer-Encoding: chunked"}, 401},
+		"a stranger's with an expected answer": {"/unknown", []string{"Content-Length: 100", "Expect: 100-continue"}, 401},
+		"one announced over 1 MiB":             {"/none", []string{"Content-Length: 1048577"}, 413},
+		"such a one with an expected answer":   {"/none", []string{"Content-Length: 1048577", "Expect: 100-continue"}, 413},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,12 +116,12 @@ func TestServer_answers_who_is_not_known_without_waiting_for_the_body(t *testing
 			if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := fmt.Fprint(conn, post("/unknown", fields...)); err != nil {
+			if _, err := fmt.Fprint(conn, post(c.path, c.fields...)); err != nil {
 				t.Fatal(err)
 			}
 			answers := bufio.NewReader(conn)
 			answer, err := http.ReadResponse(answers, nil)
-			if err != nil || answer.StatusCode != http.StatusUnauthorized {
+			if err != nil || answer.StatusCode != c.status {
 				t.Fatalf("%v, %v", answer, err)
 			}
 			if _, err := io.Copy(io.Discard, answers); err != nil {

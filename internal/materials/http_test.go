@@ -139,6 +139,8 @@ func TestCreate_names_every_violation(t *testing.T) {
 		{"wrong types", `{"id":"1","shop_code":2,"comment":[],"materials":{}}`,
 			[]string{"/comment", "/id", "/materials", "/shop_code"}},
 		{"no items", body(1, object{"materials": []object{}}), []string{"/materials"}},
+		{"repeated members", `{"id":1,"id":2,"shop_code":"a","shop_code":"b","materials":[]}`,
+			[]string{"/id", "/materials", "/shop_code"}},
 		{"an item that is null", `{"id":1,"shop_code":"a","materials":[null]}`, []string{"/materials/0"}},
 		{"an empty item", body(1, object{"materials": []any{item(nil), object{}}}), []string{"/materials/1/height",
 			"/materials/1/material", "/materials/1/material_id", "/materials/1/quantity", "/materials/1/sku",

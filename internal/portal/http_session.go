@@ -43,8 +43,7 @@ func (s *Service) APISession(scope string) gin.HandlerFunc {
 		if err := permitted(c, scope); err != nil {
 			return err
 		}
-		_, err := httpapi.Query(c) // as Bearer does
-		return err
+		return httpapi.Proper(c) // as Bearer does
 	}, renderEmpty)
 	return func(c *gin.Context) {
 		if len(c.Request.Header.Values("Authorization")) > 0 || s.sessionToken(c.Request) == "" {

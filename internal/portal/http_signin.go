@@ -28,7 +28,7 @@ const whoseCookie = "supplyhub_signed_in"
 // that looks at it first, such as a mail scanner, gets a page with a button, and so does a browser with another
 // session.
 func (s *Service) SignIn(c *gin.Context) error {
-	if httpapi.IsHead(c) || strings.Contains(c.GetHeader("Sec-Purpose")+c.GetHeader("Purpose"), "prefetch") {
+	if strings.Contains(c.GetHeader("Sec-Purpose")+c.GetHeader("Purpose"), "prefetch") {
 		logctx.Unchanged(c.Request.Context())
 		c.Header("Cache-Control", "no-store")
 		c.Status(http.StatusNoContent)
@@ -40,7 +40,7 @@ func (s *Service) SignIn(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if replaces || !byPerson(c.Request) {
+	if replaces || httpapi.IsHead(c) || !byPerson(c.Request) {
 		logctx.Unchanged(c.Request.Context())
 		return s.site.Render(c, http.StatusOK, "confirm", web.Page{Data: confirmation{token, replaces}})
 	}

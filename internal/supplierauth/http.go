@@ -35,7 +35,8 @@ func (s Handlers) Token(c *gin.Context) error {
 	if len(keys) != 1 { // of two, a proxy and we might take different ones
 		return refuseClient()
 	}
-	pair, err := s.Exchange(c.Request.Context(), keys[0])
+	_, fault := httpapi.Query(c)
+	pair, err := s.Exchange(c.Request.Context(), keys[0], fault)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,8 @@ func (s Handlers) Refresh(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	pair, err := s.refresh(c.Request.Context(), text)
+	_, fault := httpapi.Query(c)
+	pair, err := s.refresh(c.Request.Context(), text, fault)
 	if err != nil {
 		return err
 	}
@@ -92,6 +94,9 @@ func (s Handlers) Ping(c *gin.Context) error {
 
 // JWKS publishes the verifying keys.
 func (s Handlers) JWKS(c *gin.Context) error {
+	if _, err := httpapi.Query(c); err != nil {
+		return err
+	}
 	c.Header("Cache-Control", "public, max-age=300")
 	httpapi.JSON(c, http.StatusOK, s.tokens.jwks())
 	return nil

@@ -27,8 +27,7 @@ func (s Handlers) Bearer(scope string) gin.HandlerFunc {
 
 // Identify returns the caller that the request's access token names. Only Identify checks such callers and limits their
 // rate. It puts the caller into the request's context and onto its log line. Errors: errs.Unauthenticated,
-// errs.Exhausted, errs.Forbidden without the scope, errs.Invalid for a query string that does not parse.
-// RenderBearerError answers them.
+// errs.Exhausted, errs.Forbidden without the scope, httpapi.Proper's. RenderBearerError answers them.
 func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, error) {
 	p, err := s.authenticate(c.Request.Header)
 	if err != nil {
@@ -44,8 +43,7 @@ func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, erro
 	if scope != "" && !p.Has(scope) {
 		return caller.Principal{}, errs.New(errs.Forbidden, "The access token does not have the scope "+scope+".")
 	}
-	_, err = httpapi.Query(c)
-	return p, err
+	return p, httpapi.Proper(c)
 }
 
 // authenticate returns the caller that the access token in the header names. Errors: errs.Unauthenticated.

@@ -56,15 +56,19 @@ func (l *limiter) allow(supplierID string) error {
 	return e
 }
 
-// limit counts a call with a key or a refresh token once its supplier is found; a call that has none is refused later.
-// Errors: errs.Exhausted, the search's.
-func (s *Service) limit(find func() (supplierID string, err error)) error {
-	if s.limiter == nil {
+// admit counts a call with a key or a refresh token once its supplier is found. It then refuses the call with the fault
+// of the rest of it, if there is one. A call without a supplier is refused later. Errors: errs.Exhausted, the search's,
+// the fault.
+func (s *Service) admit(fault error, find func() (supplierID string, err error)) error {
+	if s.limiter == nil && fault == nil {
 		return nil
 	}
 	supplierID, err := find()
 	if err != nil || supplierID == "" {
 		return err
 	}
-	return s.limiter.allow(supplierID)
+	if err := s.limiter.allow(supplierID); err != nil {
+		return err
+	}
+	return fault
 }

@@ -102,8 +102,8 @@ type TokenPair struct {
 	RefreshExpiresIn int64
 }
 
-// Exchange begins a session for the holder of an API key.
-func (s *Service) Exchange(ctx context.Context, key string) (*TokenPair, error) {
+// Exchange begins a session for the holder of an API key. A fault of the rest of the call refuses such a holder.
+func (s *Service) Exchange(ctx context.Context, key string, fault error) (*TokenPair, error) {
 	format := supplierKeys()
 	if !format.Valid(key) {
 		return nil, refuseClient()
@@ -111,7 +111,7 @@ func (s *Service) Exchange(ctx context.Context, key string) (*TokenPair, error) 
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	token, hash := newRefreshToken(), format.Hash(key)
-	if err := s.limit(func() (string, error) { return s.store.supplierOfKey(ctx, hash[:], s.now()) }); err != nil {
+	if err := s.admit(fault, func() (string, error) { return s.store.supplierOfKey(ctx, hash[:], s.now()) }); err != nil {
 		return nil, err
 	}
 	g, err := shared(ctx, s.openings, opening{"ses_" + strings.ToLower(rand.Text()), hash[:], token})
@@ -124,15 +124,18 @@ func (s *Service) Exchange(ctx context.Context, key string) (*TokenPair, error) 
 	return s.pair(g, token)
 }
 
-// refresh rotates a refresh token, or ends the session of one that was used before.
-func (s *Service) refresh(ctx context.Context, text string) (*TokenPair, error) {
+// refresh rotates a refresh token, or ends the session of one that was used before. A fault of the rest of the call
+// refuses a token of a live session, which stays as it is.
+func (s *Service) refresh(ctx context.Context, text string, fault error) (*TokenPair, error) {
 	presented, ok := parseRefreshToken(text)
 	if !ok {
 		return nil, refuseGrant()
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	if err := s.limit(func() (string, error) { return s.store.supplierOfSession(ctx, presented, s.now()) }); err != nil {
+	if err := s.admit(fault, func() (string, error) {
+		return s.store.supplierOfSession(ctx, presented, s.now())
+	}); err != nil {
 		return nil, err
 	}
 	next := presented.successor()
