@@ -254,7 +254,14 @@ func (r *rig) asOperator(supplier string) {
 	act("/suppliers/deactivate", url.Values{"id": {supplier}, "confirm": {"1"}}, 1, "Cookie", cookie)
 	bearer := []string{"Authorization", "Bearer " + operatorsToken}
 	act("/suppliers/activate", url.Values{"id": {supplier}}, 1, bearer...)
-	act("/receivers/pause", url.Values{"id": {supplier}}, 1, bearer...)
+	act("/receivers/pause", url.Values{"id": {supplier}}, 0, bearer...) // refused: it has no receiver
+	if err := r.app.Receivers.SetURL(r.Context(), supplier, "http://127.0.0.1:1/hidden-in-the-path"); err != nil {
+		r.Fatal(err)
+	}
+	act("/receivers/pause", url.Values{"id": {supplier, "sup_unknown"}}, 1, bearer...)
+	if strings.Contains(r.log.String(), "sup_unknown") {
+		r.Errorf("the line names a supplier that was left as it is: %s", r.log)
+	}
 	act("/receivers/resume", url.Values{"id": {supplier}}, 1, bearer...)
 	act("/deliveries/redeliver", url.Values{"id": {r.deadDelivery(supplier)}}, 1, bearer...)
 	act("/requests/reopen", url.Values{"id": {r.failedRequest(supplier)}}, 1, bearer...)

@@ -133,7 +133,7 @@ func New(deps Deps) *Dispatcher {
 	d.Keeper = deliveries.NewKeeper(deliveries.KeeperDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Ledger: deps.Ledger,
 		Notifier: deps.Notifier, Stuck: deps.Timeout + 2*storeTimeout})
 	d.Registry = receivers.NewRegistry(receivers.RegistryDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now,
-		Deliveries: d.Keeper, Notifier: deps.Notifier, PauseAfter: deps.PauseAfter, Announce: d.announce})
+		Deliveries: d.Keeper, Addresses: deps.Destinations, Notifier: deps.Notifier, PauseAfter: deps.PauseAfter, Announce: d.announce})
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
 	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: time.Now, Send: d.attempt,
