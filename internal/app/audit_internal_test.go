@@ -199,6 +199,14 @@ func (r *rig) asSupplier(supplier string, credentials []string, receiver, delive
 	change("POST "+receiver+"/pause", "", "")
 	change("POST "+receiver+"/resume", "", "")
 	change("POST "+deliveries+"/redeliver", "", `{"status":"dead","since":"2026-01-01T00:00:00Z"}`)
+	if line := r.log.String(); !strings.Contains(line, `"since":"2026-01-01`) || strings.Contains(line, `"until"`) {
+		r.Errorf("a recovery without an end has one: %s", line)
+	}
+	change("POST "+deliveries+"/redeliver", "",
+		`{"status":"dead","since":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z"}`)
+	if line := r.log.String(); !strings.Contains(line, `"until":"2026-01-02`) {
+		r.Errorf("a recovery's end is not in its line: %s", line)
+	}
 	change("POST "+deliveries+"/:id/redeliver", deliveries+"/"+r.deadDelivery(supplier)+"/redeliver", "")
 	change("DELETE "+receiver, "", "")
 }
