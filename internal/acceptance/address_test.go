@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"io"
+	"fmt"
 	"log"
 	"math/big"
 	"net/http"
@@ -104,6 +105,19 @@ func addressRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
+		address := "http://u:K3Y@a.example:0/x/delivery-estimates#f"
+		p := wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{"url": address}), 400, "/url", "/url", "/url",
+			"/url")
+		_, message, _ := h.Command(t, "supplier", "update", s.ID, "--webhook-url", address)
+		for i, fault := range []string{"user or password", "a fragment", "a port",
+			"set http://a.example:0/x/delivery-estimates?request={id}"} {
+			if !strings.Contains(p.Errors[i].Detail, fault) || !strings.Contains(message, fault) {
+				t.Errorf("of all faults of one address %q is not named: %+v, %s", fault, p.Errors, message)
+			}
+		}
+		if strings.Contains(message+fmt.Sprint(p.Errors), "K3Y") {
+			t.Errorf("a password is repeated: %+v, %s", p.Errors, message)
+		}
 	rule(t, "a failed attempt says in the test's words what to do", func(t *testing.T) { sayWhatToDo(t, h) })
 	rule(t, "a test call says which fault a certificate has", func(t *testing.T) { tellCertificatesApart(t, h) })
 	rule(t, "the portal's first page says from the first call on what the last call came to, and so do the others",

@@ -66,12 +66,14 @@ func sentence(n ast.Node) string {
 			return literal(n.Args[1])
 		case called == "errors.New" && len(n.Args) == 1:
 			return literal(n.Args[0])
+		case len(n.Args) == 2 && strings.HasPrefix(literal(n.Args[1]), "must "): // a fault of an address
+			return literal(n.Args[1])
 		}
 	case *ast.CompositeLit: // a pair of publicError's table
 		if n.Type == nil && len(n.Elts) == 2 {
 			return literal(n.Elts[1])
 		}
-	case *ast.ReturnStmt: // a fault of an address, or the cause of an answer
+	case *ast.ReturnStmt: // a fault, or the cause of an answer
 		if len(n.Results) == 1 {
 			if text := literal(n.Results[0]); strings.HasPrefix(text, "must ") || strings.HasPrefix(text, "the receiver") {
 				return text
