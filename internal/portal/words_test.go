@@ -133,6 +133,7 @@ func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) 
 		"The session has ended.":                                    true, "must be text without control characters": true,
 		"The supplier is not valid.": true, "must be one of ": true, "must not be blank": true,
 		"the issuer's certificate was not sent": true,
+		"the delivery-estimates webhook did not take the call: its own log, or that of a proxy before it, says why": true,
 	}
 	for text, file := range sentences {
 		if portuguese[text] == "" && !operators[text] {

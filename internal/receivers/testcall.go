@@ -26,7 +26,7 @@ type TestResult struct {
 	ID         string  `json:"id"`
 	URL        string  `json:"url"` // that was called, without the values of a query
 	Status     *int    `json:"status"`
-	Error      *string `json:"error"` // why there was no answer, or what is probably wrong where the answer shows it
+	Error      *string `json:"error"` // why the receiver did not take the call; nil: it did
 	DurationMS int64   `json:"duration_ms"`
 	Response   string  `json:"response"`
 }
