@@ -232,7 +232,10 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		for range 2 {
 			id := submit(t, s, object{"shop_code": refusedShop})
 			ids = append(ids, float64(id))
-			becomes(t, s, id, "failed")
+			if r := becomes(t, s, id, "failed"); said(r.Failure) !=
+				"The delivery estimates were computed, and the delivery-estimates webhook refused them." {
+				t.Errorf("its failure is %q", said(r.Failure))
+			}
 		}
 		becomes(t, other, submit(t, other, object{"shop_code": refusedShop}), "failed")
 		minutePasses(t, h, s.ID, 2)

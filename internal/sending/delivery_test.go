@@ -199,7 +199,7 @@ func TestOwnEndpoint_s_failure_fails_the_request_in_the_same_transaction(t *test
 		r.ledger.failWith(nil)
 		wait.Until(t, "the delivery failed", func() bool { return r.statuses()["own"] == deliveries.Failed })
 		if e := r.ledger.noted(); !strings.HasPrefix(e[0],
-			"failed acme/3: the estimates could not be delivered: status 409") {
+			"refused acme/3: the estimates were refused: status 409: ") {
 			t.Errorf("the ledger was called with %q", e[0])
 		}
 	})
