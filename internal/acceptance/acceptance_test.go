@@ -215,8 +215,9 @@ type record struct {
 	Estimates          []object
 	Unavailable        []object
 	SelectedEstimateID *string `json:"selected_estimate_id"`
-	CreatedAt          string  `json:"created_at"`
-	UpdatedAt          string  `json:"updated_at"`
+	Failure            *string
+	CreatedAt          string `json:"created_at"`
+	UpdatedAt          string `json:"updated_at"`
 }
 
 // read is the request as GET shows it.

@@ -1,12 +1,14 @@
 package acceptance
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"io"
 	"log"
 	"math/big"
@@ -103,6 +105,19 @@ func addressRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("%s: the command ends with %d: %s", address, code, message)
 			}
 		}
+		address := "http://u:K3Y@a.example:0/x/delivery-estimates#f"
+		p := wantProblem(t, s.Do(t, http.MethodPut, receiverPath, object{"url": address}), 400, "/url", "/url", "/url",
+			"/url")
+		_, message, _ := h.Command(t, "supplier", "update", s.ID, "--webhook-url", address)
+		for i, fault := range []string{"user or password", "a fragment", "a port",
+			"set http://a.example:0/x/delivery-estimates?request={id}"} {
+			if !strings.Contains(p.Errors[i].Detail, fault) || !strings.Contains(message, fault) {
+				t.Errorf("of all faults of one address %q is not named: %+v, %s", fault, p.Errors, message)
+			}
+		}
+		if strings.Contains(message+fmt.Sprint(p.Errors), "K3Y") {
+			t.Errorf("a password is repeated: %+v, %s", p.Errors, message)
+		}
 	})
 	rule(t, "a failed attempt says in the test's words what to do", func(t *testing.T) { sayWhatToDo(t, h) })
 	rule(t, "a test call says which fault a certificate has", func(t *testing.T) { tellCertificatesApart(t, h) })
@@ -128,8 +143,14 @@ func sayWhatToDo(t *testing.T, h *apptest.Hub) {
 		"a page to sign in":  {401, []string{"Content-Type", "text/html"}, "sign in", "secret"},
 		"nothing there":      {404, nil, "path", ""},
 		"a redirect":         {308, []string{"Location", "/there/?key=K3Y"}, "/there/?key=…", "K3Y"},
-		"a redirect nowhere": {302, nil, "redirects", "%"},
-		"out of order":       {500, nil, "", ""},
+		"a redirect nowhere": {302, nil, "its own log says why", "redirects"},
+		"nothing new":        {304, []string{"Location", "/there"}, "its own log says why", "redirects"},
+		"a bad call":         {400, nil, "does not take the call", "signing secret"},
+		"gone":               {410, nil, "gone permanently", ""},
+		"too many":           {429, nil, "raise its limit", ""},
+		"out of order":       {500, nil, "its own log says why", "redirects"},
+		"away":               {503, nil, "failed to take the call", ""},
+		"well":               {204, nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +163,8 @@ func sayWhatToDo(t *testing.T, h *apptest.Hub) {
 			s := h.Supplier(t, "--webhook-url", receiver.URL)
 			result := tryReceiver(t, s)
 			submit(t, s, nil)
-			d := showDelivery(t, s, reaches(t, s, "dead", 1)[0].ID)
+			end := map[int]string{204: "delivered", 410: "failed"}[test.status]
+			d := showDelivery(t, s, reaches(t, s, cmp.Or(end, "dead"), 1)[0].ID)
 			i := slices.IndexFunc(d.Attempts, func(a attempt) bool { return a.Status != nil })
 			if i < 0 || *d.Attempts[i].Status != test.status || said(d.Attempts[i].Error) != said(result.Error) {
 				t.Fatalf("the test says %+v, the attempts %+v", result, d.Attempts)
@@ -150,6 +172,9 @@ func sayWhatToDo(t *testing.T, h *apptest.Hub) {
 			if text := said(result.Error); !strings.Contains(text, test.says) || (text == "") != (test.says == "") ||
 				test.never != "" && strings.Contains(text, test.never) {
 				t.Errorf("it says %q", text)
+			}
+			if end == "delivered" {
+				return
 			}
 			wait.Until(t, "the receiver shows it", func() bool { return receiverOf(t, s).LastError != nil })
 			if got := *receiverOf(t, s).LastError; !strings.HasPrefix(got, "status "+strconv.Itoa(test.status)) ||

@@ -385,6 +385,8 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 		want(t, act(t, "/receivers/resume", url.Values{"id": {s.ID}}, bearer...), 200)
 		reaches(t, s, "delivered", 1)
 	})
+	rule(t, "Pause and Resume change only suppliers that exist and have a receiver, and count no other",
+		func(t *testing.T) { onlyReceivers(t, h, act, bearer) })
 	rule(t, "Deactivate refuses a supplier's keys, Activate lets them in again", func(t *testing.T) {
 		s := h.Supplier(t)
 		want(t, act(t, "/suppliers/deactivate", url.Values{"id": {s.ID}}, bearer...), 200)
@@ -411,6 +413,35 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 		want(t, act(t, "/requests/reopen", url.Values{"id": {fmt.Sprint(s.ID, "/", id)}}, bearer...), 200)
 		becomes(t, s, id, "estimated")
 	})
+}
+
+func onlyReceivers(t *testing.T, h *apptest.Hub,
+	act func(*testing.T, string, url.Values, ...string) apptest.Answer, bearer []string) {
+	receiver, _ := switchable(t, 200)
+	s, none := h.Supplier(t, "--webhook-url", receiver.URL), h.Supplier(t)
+	long := strings.Repeat("a", 5000)
+	for action, done := range map[string]string{"pause": "1 receiver is paused", "resume": "1 receiver is resumed"} {
+		path := "/receivers/" + action
+		for id, status := range map[string]int{"sup_nosuch": 404, "": 404, long: 404, none.ID: 409} {
+			if a := act(t, path, url.Values{"id": {id}}, bearer...); a.Status != status {
+				t.Errorf("%s of %.20q: %d %s", action, id, a.Status, a.Body)
+			}
+		}
+		a := act(t, path, url.Values{"id": {"sup_nosuch", s.ID, none.ID, s.ID}}, bearer...)
+		if text := string(a.Body); a.Status != 200 || !strings.Contains(text, done) ||
+			!strings.Contains(text, "2 were left as they are") {
+			t.Errorf("%s of one receiver and two that are none: %d %s", action, a.Status, text)
+		}
+	}
+	var rows int
+	if err := openDatabase(t, h).QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_receivers
+		WHERE supplier_id IN ('sup_nosuch', '', '`+long+`', '`+none.ID+`')`).Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows of receivers that do not exist are stored: %v", rows, err)
+	}
+	want(t, none.Do(t, http.MethodPut, receiverPath, object{"url": receiver.URL}), 200)
+	if got := receiverOf(t, none); got.State != "active" {
+		t.Errorf("a supplier is paused before it has a receiver: %+v", got)
+	}
 }
 
 func TestConsole_without_a_token(t *testing.T) {

@@ -188,7 +188,7 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		o.status.Store(200)
 		failing := o.hears(t, s.ID, "receiver.failing", 1)
 		if failing.Data.SupplierName != t.Name() || failing.Data.Count != 1 || len(failing.Data.IDs) != 0 ||
-			failing.Data.LastError == nil || *failing.Data.LastError != "status 503" {
+			failing.Data.LastError == nil || !strings.HasPrefix(*failing.Data.LastError, "status 503: ") {
 			t.Errorf("%+v", failing)
 		}
 		minutePasses(t, h, s.ID, 3)
@@ -199,7 +199,8 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		}
 		if dead.Data.Count != 3 || len(dead.Data.IDs) != 3 ||
 			slices.ContainsFunc(dead.Data.IDs, func(id any) bool { return !slices.Contains(ids, id) }) ||
-			*dead.Data.LastError != "status 503" && !strings.HasPrefix(*dead.Data.LastError, "interrupted") {
+			!strings.HasPrefix(*dead.Data.LastError, "status 503: ") &&
+				!strings.HasPrefix(*dead.Data.LastError, "interrupted") {
 			t.Errorf("%+v, want %v", dead, ids)
 		}
 		if age := time.Since(dead.Timestamp); age < 0 || age > 10*time.Minute {
@@ -231,7 +232,10 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		for range 2 {
 			id := submit(t, s, object{"shop_code": refusedShop})
 			ids = append(ids, float64(id))
-			becomes(t, s, id, "failed")
+			if r := becomes(t, s, id, "failed"); said(r.Failure) !=
+				"The delivery estimates were computed, and the delivery-estimates webhook refused them." {
+				t.Errorf("its failure is %q", said(r.Failure))
+			}
 		}
 		becomes(t, other, submit(t, other, object{"shop_code": refusedShop}), "failed")
 		minutePasses(t, h, s.ID, 2)

@@ -132,7 +132,8 @@ func commandsShow(t *testing.T, h *apptest.Hub, all []*stricken) {
 		return rows["Borges Secret"]["consecutive_failures"] == 6. && rows["Clara Refused"]["consecutive_failures"] == 6.
 	})
 	for name, want := range map[string]object{
-		"Acme Gone": {"state": "paused", "waiting": 5., "paused_by": "service", "last_error": "status 410"},
+		"Acme Gone": {"state": "paused", "waiting": 5., "paused_by": "service",
+			"last_error": "status 410: the receiver says that it is gone permanently: repair it, or set its new address"},
 		"Borges Secret": {"state": "failing", "waiting": 6., "consecutive_failures": 6.,
 			"last_error": "status 401: the receiver refuses the signature: check that it verifies with your signing secret"},
 		"Clara Refused": {"state": "failing", "waiting": 6., "consecutive_failures": 6.},

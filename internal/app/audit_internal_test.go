@@ -199,6 +199,14 @@ func (r *rig) asSupplier(supplier string, credentials []string, receiver, delive
 	change("POST "+receiver+"/pause", "", "")
 	change("POST "+receiver+"/resume", "", "")
 	change("POST "+deliveries+"/redeliver", "", `{"status":"dead","since":"2026-01-01T00:00:00Z"}`)
+	if line := r.log.String(); !strings.Contains(line, `"since":"2026-01-01`) || strings.Contains(line, `"until"`) {
+		r.Errorf("a recovery without an end has one: %s", line)
+	}
+	change("POST "+deliveries+"/redeliver", "",
+		`{"status":"dead","since":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z"}`)
+	if line := r.log.String(); !strings.Contains(line, `"until":"2026-01-02`) {
+		r.Errorf("a recovery's end is not in its line: %s", line)
+	}
 	change("POST "+deliveries+"/:id/redeliver", deliveries+"/"+r.deadDelivery(supplier)+"/redeliver", "")
 	change("DELETE "+receiver, "", "")
 }
@@ -254,7 +262,14 @@ func (r *rig) asOperator(supplier string) {
 	act("/suppliers/deactivate", url.Values{"id": {supplier}, "confirm": {"1"}}, 1, "Cookie", cookie)
 	bearer := []string{"Authorization", "Bearer " + operatorsToken}
 	act("/suppliers/activate", url.Values{"id": {supplier}}, 1, bearer...)
-	act("/receivers/pause", url.Values{"id": {supplier}}, 1, bearer...)
+	act("/receivers/pause", url.Values{"id": {supplier}}, 0, bearer...) // refused: it has no receiver
+	if err := r.app.Receivers.SetURL(r.Context(), supplier, "http://127.0.0.1:1/hidden-in-the-path"); err != nil {
+		r.Fatal(err)
+	}
+	act("/receivers/pause", url.Values{"id": {supplier, "sup_unknown"}}, 1, bearer...)
+	if strings.Contains(r.log.String(), "sup_unknown") {
+		r.Errorf("the line names a supplier that was left as it is: %s", r.log)
+	}
 	act("/receivers/resume", url.Values{"id": {supplier}}, 1, bearer...)
 	act("/deliveries/redeliver", url.Values{"id": {r.deadDelivery(supplier)}}, 1, bearer...)
 	act("/requests/reopen", url.Values{"id": {r.failedRequest(supplier)}}, 1, bearer...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,12 +48,14 @@ type bulk struct {
 	withoutAsking  bool // when it is about one row only
 }
 
-// run asks how many are meant before more than one is touched, then does it. A failure does not stop the rest.
+// run asks how many are meant before more than one is touched, then does it. A failure does not stop the rest. The
+// audit log names no row that was refused.
 func (s *Service) run(c *gin.Context, b bulk) error {
 	ids := c.PostFormArray("id")
 	if one := c.PostForm("only"); one != "" {
 		ids = []string{one}
 	}
+	ids = slices.Compact(slices.Sorted(slices.Values(ids))) // two rows may have one, as the days of a service
 	switch {
 	case len(ids) == 0:
 		return errs.New(errs.Invalid, "Choose at least one row first.")
@@ -62,8 +65,8 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" && (len(ids) > 1 || !b.withoutAsking) {
 		return s.ask(c, b, ids)
 	}
-	n, err := b.all(c.Request.Context(), ids)
-	logctx.Note(c.Request.Context(), slog.Any("ids", ids), slog.Int("count", n))
+	n, touched, err := b.all(c.Request.Context(), ids)
+	logctx.Note(c.Request.Context(), slog.Any("ids", touched), slog.Int("count", n))
 	s.cache.forget()
 	if n == 0 && err != nil {
 		return err
@@ -90,16 +93,20 @@ func (s *Service) ask(c *gin.Context, b bulk, ids []string) error {
 	return nil
 }
 
-// all returns how many worked and the first error.
-func (b bulk) all(ctx context.Context, ids []string) (n int, first error) {
+// all returns how many worked, those that were not refused, and the first error. One that failed may be changed.
+func (b bulk) all(ctx context.Context, ids []string) (n int, touched []string, first error) {
 	for _, id := range ids {
-		if err := b.do(ctx, id); err == nil {
+		err := b.do(ctx, id)
+		if err == nil {
 			n++
 		} else if first == nil {
 			first = err
 		}
+		if err == nil || httpapi.StatusOf(err) >= http.StatusInternalServerError {
+			touched = append(touched, id)
+		}
 	}
-	return n, first
+	return n, touched, first
 }
 
 // Redeliver handles POST /console/deliveries/redeliver.

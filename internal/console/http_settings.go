@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -94,11 +93,9 @@ func (s *Service) SetRate(c *gin.Context) error {
 
 // RemoveRate handles POST /console/rates/remove.
 func (s *Service) RemoveRate(c *gin.Context) error {
-	b := bulk{
+	return s.run(c, bulk{
 		button: "Remove", danger: true, ask: "Remove %d service with all its days?",
 		askMany: "Remove %d services with all their days?", done: "%d service was removed from the rate card.",
 		doneMany: "%d services were removed from the rate card.", do: s.deps.Rates.Remove,
-	}
-	c.Request.PostForm["id"] = slices.Compact(slices.Sorted(slices.Values(c.PostFormArray("id")))) // a row is a day of it
-	return s.run(c, b)
+	})
 }

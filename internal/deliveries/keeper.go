@@ -14,7 +14,8 @@ import (
 // Both join the transaction in ctx: a request is failed when its delivery is lost, and enqueued when that is sent
 // again, or neither happens. Package materials implements it and locks the requests after the deliveries.
 type RequestLedger interface {
-	MarkFailed(ctx context.Context, r round.Round, reason string) error
+	MarkFailed(ctx context.Context, r round.Round, reason string) error  // the schedule is used up
+	MarkRefused(ctx context.Context, r round.Round, reason string) error // the answer was final
 	MarkRedelivered(ctx context.Context, rounds ...round.Round) error
 }
 

@@ -83,14 +83,18 @@ func PublicError(text string) string {
 const page = "a web page answers in place of the receiver, such as a firewall's or one to sign in: " +
 	"let signed calls through"
 
-// Cause returns what is probably wrong with a receiver that answers so; empty: the answer says it. A web page does not
+// notTaken is what the operator reads of a call that the own endpoint, or what is before it, did not take.
+const notTaken = "the delivery-estimates webhook did not take the call: " +
+	"its own log, or that of a proxy before it, says why"
+
+// Cause returns what is probably wrong with a receiver that answers so; empty: it took the call. A web page does not
 // come from the receiver, so it says nothing about the signature.
 func (a Answer) Cause() string {
 	switch {
-	case a.Status/100 == 3 && a.Location != "":
+	case a.Status/100 == 2:
+		return ""
+	case a.redirects():
 		return fmt.Sprintf(Redirects, a.Location)
-	case a.Status/100 == 3:
-		return "the receiver redirects, and redirects are not followed: set the address that it redirects to"
 	case a.Page && (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden):
 		return page
 	case a.Status == http.StatusUnauthorized:
@@ -101,7 +105,24 @@ func (a Answer) Cause() string {
 	case a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed:
 		return "the receiver takes no POST at this path: an address with {id} is called as it is written, " +
 			"any other one has /api/material-requests/{id}/delivery-estimates behind it"
+	case a.Status == http.StatusGone:
+		return "the receiver says that it is gone permanently: repair it, or set its new address"
+	case a.Status == http.StatusTooManyRequests:
+		return "the receiver, or what is before it, takes fewer calls than it gets: raise its limit"
+	case a.Status >= http.StatusInternalServerError:
+		return "the receiver, or what is before it, failed to take the call: its own log says why"
 	default:
-		return ""
+		return "the receiver does not take the call: its own log says why"
+	}
+}
+
+// redirects reports whether the answer names another address for the same call.
+func (a Answer) redirects() bool {
+	switch a.Status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
+		return a.Location != ""
+	default:
+		return false
 	}
 }

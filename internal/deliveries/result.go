@@ -20,7 +20,7 @@ type Result struct {
 	Address  int64  // digest of the receiver's address; 0: the own endpoint's
 	URL      string // that was called, as it may be shown; empty: the own endpoint's
 	status   *int64
-	Err      string // why there was no answer, or what is probably wrong with a receiver that answered
+	Err      string // why the call was not taken; empty: it was
 	response []byte
 	Outcome  Outcome
 
@@ -49,6 +49,8 @@ func NewResult(j Begun, a Answer, outcome Outcome, began time.Time, took time.Du
 		r.Err = cleanText(a.Err.Error())
 	case j.Destination != OwnEndpoint:
 		r.Err = cleanText(a.Cause())
+	case a.Status/100 != 2:
+		r.Err = notTaken
 	}
 	return r
 }

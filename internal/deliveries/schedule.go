@@ -17,7 +17,7 @@ type Answer struct {
 	Status     int
 	RetryAfter string
 	Body       []byte
-	Location   string // where it redirects to, as it may be shown
+	Location   string // of the answer, as it may be shown
 	Page       bool   // it is one for people to read
 	Err        error
 }

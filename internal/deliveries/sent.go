@@ -267,7 +267,10 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 		}
 	}
 	logctx.Note(ctx, slog.String("status", string(filter.Status)), slog.Time("since", filter.Since),
-		slog.Time("until", filter.Until), slog.Int64("count", total))
+		slog.Int64("count", total))
+	if !filter.Until.IsZero() {
+		logctx.Note(ctx, slog.Time("until", filter.Until))
+	}
 	return total, err
 }
 

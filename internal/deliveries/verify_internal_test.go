@@ -106,7 +106,8 @@ func TestVerify_and_the_list_of_pending_deliveries_name_an_attempt_that_is_stuck
 // mark notes what is marked in how many batches.
 type mark struct{ rounds, batches int }
 
-func (m *mark) MarkFailed(context.Context, round.Round, string) error { return nil }
+func (m *mark) MarkFailed(context.Context, round.Round, string) error  { return nil }
+func (m *mark) MarkRefused(context.Context, round.Round, string) error { return nil }
 
 func (m *mark) MarkRedelivered(_ context.Context, rounds ...round.Round) error {
 	m.rounds, m.batches = m.rounds+len(rounds), m.batches+1

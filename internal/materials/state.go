@@ -63,9 +63,12 @@ func (s Status) successors() []Status {
 	}
 }
 
-// failureUndelivered is why a request is failed whose estimates never arrived, in words for the supplier.
-const failureUndelivered = "The delivery estimates were computed " +
-	"and could not be delivered in the whole retry schedule."
+// Why a request is failed whose estimates never arrived, in words for the supplier.
+const (
+	failureUndelivered = "The delivery estimates were computed " +
+		"and could not be delivered in the whole retry schedule."
+	failureRefused = "The delivery estimates were computed, and the delivery-estimates webhook refused them."
+)
 
 // Notifier stores notices for the operator; it joins the transaction in ctx.
 type Notifier interface {
@@ -86,10 +89,19 @@ func NewRequestLedger(db *database.DB, log *slog.Logger, now func() time.Time, n
 	return &RequestLedger{store: &store{db: db}, log: log, now: now, notifier: notifier}
 }
 
-// MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered; in any other
-// state or round it does nothing. reason is for the log. It joins the transaction in ctx.
+// MarkFailed moves the round's request from enqueued to failed, because its event could not be delivered in the whole
+// schedule; in any other state or round it does nothing. reason is for the log. It joins the transaction in ctx.
 func (l *RequestLedger) MarkFailed(ctx context.Context, r round.Round, reason string) error {
-	traceID, moved, err := l.Fail(ctx, r, failureUndelivered, reason)
+	return l.giveUp(ctx, r, failureUndelivered, reason)
+}
+
+// MarkRefused is MarkFailed after an answer that is final.
+func (l *RequestLedger) MarkRefused(ctx context.Context, r round.Round, reason string) error {
+	return l.giveUp(ctx, r, failureRefused, reason)
+}
+
+func (l *RequestLedger) giveUp(ctx context.Context, r round.Round, failure, reason string) error {
+	traceID, moved, err := l.Fail(ctx, r, failure, reason)
 	if err != nil {
 		return fmt.Errorf("mark material request failed: %w", err)
 	}

@@ -66,12 +66,14 @@ func sentence(n ast.Node) string {
 			return literal(n.Args[1])
 		case called == "errors.New" && len(n.Args) == 1:
 			return literal(n.Args[0])
+		case len(n.Args) == 2 && strings.HasPrefix(literal(n.Args[1]), "must "): // a fault of an address
+			return literal(n.Args[1])
 		}
 	case *ast.CompositeLit: // a pair of publicError's table
 		if n.Type == nil && len(n.Elts) == 2 {
 			return literal(n.Elts[1])
 		}
-	case *ast.ReturnStmt: // a fault of an address, or the cause of an answer
+	case *ast.ReturnStmt: // a fault, or the cause of an answer
 		if len(n.Results) == 1 {
 			if text := literal(n.Results[0]); strings.HasPrefix(text, "must ") || strings.HasPrefix(text, "the receiver") {
 				return text
@@ -131,6 +133,7 @@ func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) 
 		"The session has ended.":                                    true, "must be text without control characters": true,
 		"The supplier is not valid.": true, "must be one of ": true, "must not be blank": true,
 		"the issuer's certificate was not sent": true,
+		"the delivery-estimates webhook did not take the call: its own log, or that of a proxy before it, says why": true,
 	}
 	for text, file := range sentences {
 		if portuguese[text] == "" && !operators[text] {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 )
 
-// gone is the last error of a receiver that answered 410.
+// gone begins the last error of a receiver that answered 410.
 const gone = "status 410"
 
 // Condition is how a supplier's receiver does, and what waits for it, as operators see it. It is read by statements of
@@ -34,7 +35,7 @@ func (r ReceiverState) Condition() Condition {
 // Gone reports whether the service paused the receiver because it answered 410; its other reason is that the receiver
 // failed for too long. No column says which: a receiver that failed for too long is failing.
 func (r ReceiverState) Gone() bool {
-	return r.PausedBy == PausedByService && (r.LastError == gone || r.Failures < dispatch.FailingAt)
+	return r.PausedBy == PausedByService && (strings.HasPrefix(r.LastError, gone) || r.Failures < dispatch.FailingAt)
 }
 
 // Count adds what waits for the receivers of the suppliers, counted up to most for each, and since when.

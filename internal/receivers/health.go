@@ -49,13 +49,19 @@ func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (Receiv
 }
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
+// Errors: errs.NotFound without the supplier, errs.Conflict without a receiver: none is paused in advance.
 //
 // From its COMMIT on the owner's claim begins nothing for the receiver, as it locks the row and sees it. An attempt
 // that is begun and waits for its slot is put back when the owner is woken; when the wake-up is lost it goes out within
 // a second or asks first. A call that is under way ends, and its result is written.
 func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	err := d.deps.DB.InTx(ctx, "pause a receiver",
-		func(ctx context.Context) error { return d.pause(ctx, supplierID, by, "", 0) })
+		func(ctx context.Context) error {
+			if _, err := receiverOf(ctx, d.deps.Addresses, supplierID); err != nil {
+				return err
+			}
+			return d.pause(ctx, supplierID, by, "", 0)
+		})
 	if err != nil {
 		return err
 	}
@@ -64,9 +70,12 @@ func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 }
 
 // Resume sends to the supplier's receiver again: all that waits is due now, in the order of acceptance, and none of it
-// is changed for that. errs.Conflict: an operator paused it, and by is not one. It is resumed last, so that a resume
-// that fails is repeated whole.
+// is changed for that. Errors: those of Pause, and errs.Conflict when an operator paused it, and by is not one. It is
+// resumed last, so that a resume that fails is repeated whole.
 func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
+	if _, err := receiverOf(ctx, d.deps.Addresses, supplierID); err != nil {
+		return err
+	}
 	state, err := d.health.receiverState(ctx, supplierID)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ type RegistryDeps struct {
 	Log        *slog.Logger
 	Now        func() time.Time
 	Deliveries *deliveries.Keeper
+	Addresses  Destinations    // whose receivers may be paused and resumed
 	Notifier   notice.Notifier // nil: the operator is not notified
 	PauseAfter time.Duration   // after which of failures only a receiver is paused; 0: never
 	// wakes the worker that serves the supplier, after a pause and when waiting deliveries are due

@@ -107,16 +107,20 @@ func (s *SelfService) RotateSecret(ctx context.Context, supplierID string, overl
 	return s.deps.Accounts.RotateWebhookSecret(ctx, supplierID, overlap)
 }
 
-// mustHaveReceiver returns the supplier's receiver. Errors: errs.Conflict when it has none.
-func (s *SelfService) mustHaveReceiver(ctx context.Context, supplierID string) (Receiver, error) {
-	found, err := s.deps.Accounts.Receivers(ctx, []string{supplierID})
-	if err != nil {
+// receiverOf returns the supplier's receiver. Errors: errs.NotFound without the supplier, errs.Conflict when it has no
+// receiver.
+func receiverOf(ctx context.Context, of Destinations, supplierID string) (Receiver, error) {
+	found, err := of.Receivers(ctx, []string{supplierID})
+	receiver, known := found[supplierID]
+	switch {
+	case err != nil:
 		return Receiver{}, fmt.Errorf("look up receiver: %w", err)
-	}
-	if found[supplierID].URL == "" {
+	case !known:
+		return Receiver{}, errs.New(errs.NotFound, "There is no supplier with this id.")
+	case receiver.URL == "":
 		return Receiver{}, errs.New(errs.Conflict, "There is no receiver. Set its address first.")
 	}
-	return found[supplierID], nil
+	return receiver, nil
 }
 
 // Receiver is where a supplier takes webhooks.

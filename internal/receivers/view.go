@@ -59,29 +59,21 @@ func (r ReceiverState) show(view *ReceiverView) {
 
 // Pause keeps everything for the supplier's receiver until it is resumed. Errors: errs.Conflict without a receiver.
 func (s *SelfService) Pause(ctx context.Context, supplierID string) error {
-	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Receivers.Pause)
+	return s.deps.Receivers.Pause(ctx, supplierID, PausedBySupplier)
 }
 
 // PauseByOperator is Pause that the supplier cannot end.
 func (s *SelfService) PauseByOperator(ctx context.Context, supplierID string) error {
-	return s.change(ctx, supplierID, PausedByOperator, s.deps.Receivers.Pause)
+	return s.deps.Receivers.Pause(ctx, supplierID, PausedByOperator)
 }
 
 // Resume sends what waits, in its order. It also ends the service's own pause: a supplier that has repaired its
 // receiver need not ask the operator. Errors: errs.Conflict without a receiver, or when the operator paused it.
 func (s *SelfService) Resume(ctx context.Context, supplierID string) error {
-	return s.change(ctx, supplierID, PausedBySupplier, s.deps.Receivers.Resume)
+	return s.deps.Receivers.Resume(ctx, supplierID, PausedBySupplier)
 }
 
 // ResumeByOperator ends every pause. Errors: errs.Conflict without a receiver.
 func (s *SelfService) ResumeByOperator(ctx context.Context, supplierID string) error {
-	return s.change(ctx, supplierID, PausedByOperator, s.deps.Receivers.Resume)
-}
-
-func (s *SelfService) change(ctx context.Context, supplierID, by string,
-	change func(ctx context.Context, supplierID, by string) error) error {
-	if _, err := s.mustHaveReceiver(ctx, supplierID); err != nil {
-		return err
-	}
-	return change(ctx, supplierID, by)
+	return s.deps.Receivers.Resume(ctx, supplierID, PausedByOperator)
 }

@@ -372,7 +372,7 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 	for _, c := range claimed {
 		if c.Dead {
 			d.deps.Log.WarnContext(c.Context(ctx), "webhook delivery is dead: its last attempt was interrupted")
-			if err := d.lost(ctx, c.Begun, deliveries.Interrupted); err != nil {
+			if err := d.lost(ctx, c.Begun, deliveries.Dead, deliveries.Interrupted); err != nil {
 				return nil, err
 			}
 			if err := d.notices.Note(ctx, deliveries.DeadNotice(c.Round, c.ID, deliveries.Interrupted)); err != nil {

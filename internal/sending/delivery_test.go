@@ -171,7 +171,8 @@ func TestReceiver_that_answers_410_is_paused_and_the_others_wait(t *testing.T) {
 		r.add(event("acme", 1, 1))
 		wait.Until(t, "it is paused", func() bool {
 			state, err := r.ReceiverState(t.Context(), "acme")
-			return err == nil && state.PausedBy == receivers.PausedByService && state.LastError == "status 410"
+			return err == nil && state.PausedBy == receivers.PausedByService &&
+				strings.HasPrefix(state.LastError, "status 410: ")
 		})
 		r.add(event("acme", 2, 1))
 		if d := r.list(deliveries.Filter{Receiver: "acme", Status: deliveries.Failed}); len(d) != 1 ||
@@ -198,7 +199,7 @@ func TestOwnEndpoint_s_failure_fails_the_request_in_the_same_transaction(t *test
 		r.ledger.failWith(nil)
 		wait.Until(t, "the delivery failed", func() bool { return r.statuses()["own"] == deliveries.Failed })
 		if e := r.ledger.noted(); !strings.HasPrefix(e[0],
-			"failed acme/3: the estimates could not be delivered: status 409") {
+			"refused acme/3: the estimates were refused: status 409: ") {
 			t.Errorf("the ledger was called with %q", e[0])
 		}
 	})

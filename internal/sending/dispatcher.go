@@ -133,7 +133,8 @@ func New(deps Deps) *Dispatcher {
 	d.Keeper = deliveries.NewKeeper(deliveries.KeeperDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Ledger: deps.Ledger,
 		Notifier: deps.Notifier, Stuck: deps.Timeout + 2*storeTimeout})
 	d.Registry = receivers.NewRegistry(receivers.RegistryDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now,
-		Deliveries: d.Keeper, Notifier: deps.Notifier, PauseAfter: deps.PauseAfter, Announce: d.announce})
+		Deliveries: d.Keeper, Addresses: deps.Destinations, Notifier: deps.Notifier,
+		PauseAfter: deps.PauseAfter, Announce: d.announce})
 	d.sending, d.stopSend = context.WithCancelCause(context.Background())
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
 	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: time.Now, Send: d.attempt,
@@ -242,11 +243,14 @@ func (d *Dispatcher) target(destination string, known map[string]receivers.Recei
 }
 
 // lost records in the ledger that the own endpoint will not get the request's event. It joins the transaction that
-// makes the delivery dead or failed (c, e). A request of a later round, or one that has its estimates, is left as it
-// is.
-func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, reason string) error {
+// makes the delivery dead or failed (c, e): ended says which. A request of a later round, or one that has its
+// estimates, is left as it is.
+func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, ended deliveries.Status, reason string) error {
 	if j.Destination != deliveries.OwnEndpoint || d.deps.Ledger == nil {
 		return nil
+	}
+	if ended == deliveries.Failed {
+		return d.deps.Ledger.MarkRefused(ctx, j.Round, "the estimates were refused: "+reason)
 	}
 	return d.deps.Ledger.MarkFailed(ctx, j.Round, "the estimates could not be delivered: "+reason)
 }

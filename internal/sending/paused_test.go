@@ -121,6 +121,7 @@ func TestReceiver_that_is_removed_loses_the_service_s_pause_alone(t *testing.T) 
 		} {
 			r := newRig(t, db, setup{idle: true})
 			id := test.by + test.moved
+			r.suppliers.learn(id, "https://a.example", r.secret)
 			if err := r.Pause(t.Context(), id, test.by); err != nil {
 				t.Fatal(err)
 			}

@@ -112,7 +112,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, wr
 		case r.Gone():
 			gone = append(gone, r)
 		case r.Lost():
-			if err := d.lost(ctx, r.Begun, r.Reason()); err != nil {
+			if err := d.lost(ctx, r.Begun, r.Outcome.Status, r.Reason()); err != nil {
 				return err
 			}
 		case r.Outcome.Status == deliveries.Pending:

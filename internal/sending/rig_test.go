@@ -112,6 +112,10 @@ func (l *ledger) MarkFailed(_ context.Context, r round.Round, reason string) err
 	return l.note(fmt.Sprintf("failed %s/%d: %s", r.SupplierID, r.RequestID, reason))
 }
 
+func (l *ledger) MarkRefused(_ context.Context, r round.Round, reason string) error {
+	return l.note(fmt.Sprintf("refused %s/%d: %s", r.SupplierID, r.RequestID, reason))
+}
+
 func (l *ledger) MarkRedelivered(_ context.Context, rounds ...round.Round) (err error) {
 	for _, r := range rounds {
 		err = errors.Join(err, l.note(fmt.Sprintf("reopened %s/%d", r.SupplierID, r.RequestID)))

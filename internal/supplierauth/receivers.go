@@ -99,8 +99,8 @@ func (s *Service) WebhookSecrets(ctx context.Context, supplierID string) ([]call
 
 // SetWebhookURL stores a supplier's own choice of its receiver; empty removes it. Errors: errs.Invalid, errs.NotFound.
 func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) error {
-	if fault := s.ownURLFault(url); fault != "" {
-		return errs.InvalidInput("The receiver's address is not valid.", errs.At("/url", fault))
+	if faults := s.ownURLFaults(url); len(faults) > 0 {
+		return errs.InvalidInput("The receiver's address is not valid.", violationsAt("/url", faults)...)
 	}
 	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) error {
 		found, changed, err := s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now())
@@ -122,16 +122,17 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 	return nil
 }
 
-// ownURLFault is stricter than the operator's rule: a supplier's own address is https, unless private ones are allowed.
-// It names no setting, which suppliers cannot change.
-func (s *Service) ownURLFault(url string) string {
-	if fault := webhookURLFault(url, s.deps.AllowPrivateWebhooks); fault != "" || url == "" {
-		return strings.TrimSuffix(fault, unlessAllowed)
+// ownURLFaults is stricter than the operator's rule: a supplier's own address is https, unless private ones are
+// allowed. It names no setting, which suppliers cannot change.
+func (s *Service) ownURLFaults(url string) []string {
+	faults := webhookURLFaults(url, s.deps.AllowPrivateWebhooks)
+	for i, fault := range faults {
+		faults[i] = strings.TrimSuffix(fault, unlessAllowed)
 	}
-	if scheme, _, _ := strings.Cut(url, ":"); !s.deps.AllowPrivateWebhooks && !strings.EqualFold(scheme, "https") {
-		return "must start with https://"
+	if scheme, _, _ := strings.Cut(url, "://"); !s.deps.AllowPrivateWebhooks && strings.EqualFold(scheme, "http") {
+		faults = append(faults, "must start with https://")
 	}
-	return ""
+	return faults
 }
 
 const secretsKeySize = 32 // AES-256

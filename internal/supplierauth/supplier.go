@@ -105,8 +105,10 @@ func whole(s Supplier) SupplierPatch {
 func (p SupplierPatch) apply(s *Supplier, allowPrivate bool) error {
 	var violations []errs.Violation
 	change(&violations, "/name", &s.Name, p.Name, nameFault)
-	change(&violations, "/webhook_url", &s.WebhookURL, p.WebhookURL,
-		func(url string) string { return webhookURLFault(url, allowPrivate) })
+	if p.WebhookURL != nil {
+		s.WebhookURL = *p.WebhookURL
+		violations = append(violations, violationsAt("/webhook_url", webhookURLFaults(s.WebhookURL, allowPrivate))...)
+	}
 	change(&violations, "/access_ttl", &s.AccessTTL, p.AccessTTL,
 		func(ttl time.Duration) string { return ttlFault(ttl, maxAccessTTL) })
 	change(&violations, "/refresh_ttl", &s.RefreshTTL, p.RefreshTTL,
@@ -143,6 +145,14 @@ func change[T any](violations *[]errs.Violation, pointer string, field, value *T
 	*field = *value
 }
 
+// violationsAt returns all faults of one field.
+func violationsAt(pointer string, faults []string) (violations []errs.Violation) {
+	for _, fault := range faults {
+		violations = append(violations, errs.At(pointer, fault))
+	}
+	return violations
+}
+
 func concurrencyFault(n *int) string {
 	if *n < 1 || *n > maxConcurrency {
 		return fmt.Sprintf("must be 1 to %d", maxConcurrency)
@@ -174,59 +184,69 @@ func ttlFault(ttl, longest time.Duration) string {
 
 const unlessAllowed = ", unless WEBHOOK_ALLOW_PRIVATE=true is set where this is checked and for the service"
 
-// webhookURLFault never repeats the address: it may hold a password.
-func webhookURLFault(text string, allowPrivate bool) string {
+// webhookURLFaults returns all that is wrong with an address. It never repeats a password that it may hold.
+func webhookURLFaults(text string, allowPrivate bool) (faults []string) {
 	if text == "" {
-		return ""
+		return nil
+	}
+	is := func(wrong bool, fault string) {
+		if wrong {
+			faults = append(faults, fault)
+		}
 	}
 	u, err := url.Parse(text)
 	scheme, _, _ := strings.Cut(strings.ToLower(text), "://")
-	switch {
-	case scheme != "http" && scheme != "https":
-		return "must start with http:// or https://"
-	case err != nil || len(text) > maxWebhookURL || !utf8.ValidString(text):
-		return fmt.Sprintf("must be a valid address of at most %d bytes", maxWebhookURL)
-	case u.User != nil:
-		return "must not hold a user or password"
-	case strings.Contains(text, "#"):
-		return "must not have a fragment"
-	case u.Hostname() == "":
-		return "must name a host"
-	case asciiHost(u) == "":
-		return "must name a host that the DNS can have"
-	case !validPort(u):
-		return "must have a port from 1 to 65535, or none"
-	case !allowPrivate && literalPrivate((&url.URL{Host: asciiHost(u)}).Hostname()):
-		return "must not be a loopback, private or other special address" + unlessAllowed
-	default:
-		return callFault(text)
+	is(scheme != "http" && scheme != "https", "must start with http:// or https://")
+	if faults != nil { // how the rest is to be read is not known
+		return faults
 	}
+	if err != nil || len(text) > maxWebhookURL || !utf8.ValidString(text) {
+		return []string{fmt.Sprintf("must be a valid address of at most %d bytes", maxWebhookURL)}
+	}
+	is(u.User != nil, "must not hold a user or password")
+	is(strings.Contains(text, "#"), "must not have a fragment")
+	is(u.Hostname() == "", "must name a host")
+	is(u.Hostname() != "" && asciiHost(u) == "", "must name a host that the DNS can have")
+	is(u.Hostname() != "" && !validPort(u), "must have a port from 1 to 65535, or none")
+	is(!allowPrivate && literalPrivate((&url.URL{Host: asciiHost(u)}).Hostname()),
+		"must not be a loopback, private or other special address"+unlessAllowed)
+	return append(faults, callFaults(plainURL(text))...)
+}
+
+// plainURL returns an address without its user and fragment.
+func plainURL(text string) string {
+	text, _, _ = strings.Cut(text, "#")
+	scheme, rest, _ := strings.Cut(text, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	host, _, _ = strings.Cut(host, "?")
+	return scheme + "://" + rest[strings.LastIndex(host, "@")+1:]
 }
 
 // WholeCall says that an address is one of a call, and which was meant.
 const WholeCall = "must not end in /delivery-estimates, which each call has behind it: set %s"
 
-// callFault refuses an address whose calls would not go where they were meant to.
-func callFault(text string) string {
-	switch {
-	case strings.ContainsAny(strings.ReplaceAll(text, caller.RequestPlace, ""), "{}"):
-		return "must have no braces but those of {id}, in whose place a request's id comes"
-	case strings.Contains(text, caller.RequestPlace):
-		return ""
-	case strings.Contains(text, "?"):
-		return "must have {id} where a request's id belongs when it has a query, such as ?request={id}: " +
-			"it is called exactly as it is written then"
+// callFaults refuses an address whose calls would not go where they were meant to.
+func callFaults(text string) (faults []string) {
+	if strings.ContainsAny(strings.ReplaceAll(text, caller.RequestPlace, ""), "{}") {
+		faults = append(faults, "must have no braces but those of {id}, in whose place a request's id comes")
+	}
+	if strings.Contains(text, caller.RequestPlace) {
+		return faults
+	}
+	if strings.Contains(text, "?") {
+		return append(faults, "must have {id} where a request's id belongs when it has a query, such as ?request={id}: "+
+			"it is called exactly as it is written then")
 	}
 	above, ends := strings.CutSuffix(strings.TrimRight(text, "/"), "/delivery-estimates")
 	if !ends {
-		return ""
+		return faults
 	}
 	meant := text + "?request=" + caller.RequestPlace
 	if parts := strings.Split(above, "/"); len(parts) > 5 && slices.Equal(parts[len(parts)-3:len(parts)-1],
 		[]string{"api", "material-requests"}) {
 		meant = strings.Join(parts[:len(parts)-3], "/")
 	}
-	return fmt.Sprintf(WholeCall, meant)
+	return append(faults, fmt.Sprintf(WholeCall, meant))
 }
 
 // storedURL returns a valid address with a host in ASCII: a URI is (RFC 3986), whatever browsers show. One that is
