@@ -228,11 +228,27 @@ func TestViewNotes_name_what_will_not_come_out_right(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := newFleet(t, db)
-		viewWith(t, db, "lossy", map[string]string{"perc_bateria": "79.5", "longitude": "'-46,6333'", "dispositivo": "'x'"})
+		viewWith(t, db, "lossy", map[string]string{"perc_bateria": "79.5", "longitude": "'-46,6333'", "dispositivo": "'x'",
+			"data_de_captura": "'20/11/2026'", "hora_captura": "'noon'", "ligado": "'maybe'"})
 		notes := strings.Join(f.service.ViewNotes(t.Context(), []string{"lossy", "nowhere"}), "\n")
-		for _, want := range []string{"perc_bateria", "79.5", "longitude", "-46,6333", "no view nowhere", "CREATE VIEW"} {
+		for _, want := range []string{"perc_bateria", "79.5", "longitude", "-46,6333", "no view nowhere",
+			"is not a day of the calendar (YYYY-MM-DD): it", "is not a time of day (HH:mm:ss): it", "is not a boolean: it",
+			`CREATE VIEW "lossy"`, "CAST(NULL AS bigint) AS perc_bateria", "CAST(NULL AS date) AS data_de_captura",
+			`CREATE VIEW "nowhere"`} {
 			if !strings.Contains(notes, want) {
 				t.Errorf("%s is not in %s", want, notes)
+			}
+		}
+		viewWith(t, db, "shown", nil)
+		if notes := f.service.ViewNotes(t.Context(), []string{"shown"}); len(notes) > 0 {
+			t.Errorf("a view that is shown whole has the notes %q", notes)
+		}
+		if db.Engine() == database.Postgres { // which has types
+			viewWith(t, db, "typed", map[string]string{"material": "true"})
+			notes := strings.Join(f.service.ViewNotes(t.Context(), []string{"typed"}), "\n")
+			if !strings.Contains(notes, `CREATE VIEW "typed"`) ||
+				!strings.Contains(notes, `CAST("material" AS text) AS material, identificador,`) {
+				t.Errorf("no view to start from is in %s", notes)
 			}
 		}
 		exec(t, db, "CREATE VIEW lacking AS SELECT 1 AS id")
