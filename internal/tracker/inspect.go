@@ -170,8 +170,8 @@ func (k kind) cast(expression string) string {
 	return "CAST(" + expression + " AS " + kinds[k].sql + ")"
 }
 
-// nulls returns, for columns that a view lacks or cannot show, a null of the type that each is best given. A cast of what
-// cannot be read would end every listing in PostgreSQL, and be a wrong value in SQLite.
+// nulls returns, for columns that a view lacks or cannot show, a null of the type that each is best given. A cast of
+// what cannot be read would end every listing in PostgreSQL, and be a wrong value in SQLite.
 func nulls(names []string) map[string]string {
 	kinds := map[string]kind{columnID: integerField, columnLoadDate: dateField}
 	for _, f := range fields() {
