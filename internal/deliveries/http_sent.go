@@ -123,8 +123,8 @@ func (b *Recovery) Validate() []errs.Violation {
 		return c.Found
 	}
 	errs.Member(&c, "/until", b.Until, moment(&until), momentDetail)
-	if len(c.Found) == 0 && until.Before(since) { // it would look as if there were nothing to recover
-		c.Add("/until", "must not be before since")
+	if len(c.Found) == 0 && !until.After(since) { // it would look as if there were nothing to recover
+		c.Add("/until", "must be after since")
 	}
 	return c.Found
 }

@@ -234,8 +234,8 @@ func (s *Server) recover(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
-	if c := (&check{}); !body.Until.IsZero() && body.Until.Before(body.Since) {
-		c.at("/until", "must not be before since")
+	if c := (&check{}); !body.Until.IsZero() && !body.Since.Before(body.Until) {
+		c.at("/until", "must be after since")
 		return *c.refused("The request body is not valid.")
 	}
 	n := 0
