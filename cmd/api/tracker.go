@@ -121,6 +121,7 @@ The file is NDJSON, one object a line, when it begins with {; else CSV with a he
 Every field may be absent or null (in CSV: empty, \N or NULL) but imei and dt_carga, the day of the load.
 CSV is separated by commas, semicolons or tabs. With semicolons or tabs it is as spreadsheets in Brazil write it:
 numbers may have a decimal comma, days may be DD/MM/YYYY with a time behind, booleans VERDADEIRO and FALSO.
+A field has at most 1 MiB, a whole record 16 MiB.
 Records of a load date that was loaded before are kept, unless --replace is given.
 The first 100 bad lines are named with everything that is wrong with them.
 `)

@@ -100,6 +100,8 @@ var rawCalls = []rawCall{
 	{"a recovery of what is pending", "POST", deliveriesPath + "/redeliver", `{"status":"pending","since":"` + aMoment +
 		`"}`, nil},
 	{"a recovery by wrong values", "POST", deliveriesPath + "/redeliver", `{"status":1,"since":"now","until":2}`, nil},
+	{"a recovery that ends before it begins", "POST", deliveriesPath + "/redeliver", `{"status":"dead","since":"` +
+		aMoment + `","until":"2000-01-01T00:00:00Z"}`, nil},
 	{"a recovery of nothing", "POST", deliveriesPath + "/redeliver", `{"status":"dead","since":"` + aMoment +
 		`","until":null}`, nil},
 	{"a receiver without its member", "PUT", receiverPath, "{}", nil},

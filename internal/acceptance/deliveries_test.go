@@ -301,6 +301,8 @@ func deliveryRules(t *testing.T, h *apptest.Hub) {
 		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{}), 400, "/status", "/since")
 		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
 			object{"status": "lost", "since": "now", "until": "2026"}), 400, "/status", "/since", "/until")
+		wantProblem(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "undelivered",
+			"since": "2026-11-20T12:00:00Z", "until": "2026-11-20T12:59:59+01:00"}), 400, "/until")
 	})
 	rule(t, "another supplier's delivery and one to the own endpoint are a 404", func(t *testing.T) {
 		receiver := apptest.NewReceiver(t, nil)

@@ -153,9 +153,10 @@ func (r *natsRig) saysEverywhere(t *testing.T, why string) {
 	t.Helper()
 	for status, p := range map[int]*apptest.Process{
 		http.StatusOK: r.APIs[0], http.StatusServiceUnavailable: r.Workers[0]} {
-		wait.Until(t, p.Name+" says so", func() bool {
+		state := map[int]string{http.StatusOK: "degraded", http.StatusServiceUnavailable: "not ready"}[status]
+		wait.Until(t, p.Name+" is "+state+" and says so", func() bool {
 			got, body := natsReadiness(t, p)
-			return got == status && strings.Contains(body, why)
+			return got == status && strings.Contains(body, why) && strings.Contains(body, `"status":"`+state+`"`)
 		})
 	}
 	for _, binary := range []string{"api", "worker"} {

@@ -132,7 +132,8 @@ func TestSettings_keys_that_open_nothing_are_said_and_cost_no_delivery(t *testin
 			for _, p := range all {
 				wait.Until(t, p.Name+" names SECRETS_KEY", func() bool {
 					status, body := adminGet(t, p, "/readyz")
-					return status == http.StatusOK && strings.Contains(body, "SECRETS_KEY opens 0 of 1 stored secrets") &&
+					return status == http.StatusOK && strings.Contains(body, `"status":"degraded"`) &&
+						strings.Contains(body, "SECRETS_KEY opens 0 of 1 stored secrets") &&
 						strings.Contains(p.Log(), "SECRETS_KEY does not work")
 				})
 			}

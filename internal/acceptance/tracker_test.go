@@ -14,6 +14,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 )
 
 const (
@@ -369,6 +370,7 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		}
 		wantProblem(t, c.get(t, trackers), 503)
 		wantProblem(t, c.get(t, snapshot+"?filter=date:eq:2026-11-20"), 503)
+		logged(t, h.APIs[0], "the granted view lacking cannot be read")
 		apptest.MustCommand[object](t, h, "tracker", "client", "deactivate", c.ID)
 	})
 	rule(t, "a catalogue or a view that lacks columns is refused at the grant, with the reason", func(t *testing.T) {
@@ -419,9 +421,11 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 		wantProblem(t, c.get(t, trackers), 503)
 		wantProblem(t, c.get(t, snapshot), 503)
 		wantProblem(t, c.get(t, trackers+"?page=0"), 400, "page")
+		logged(t, h.APIs[0], "the granted view failing cannot be read") // also when another view was named a moment ago
 		lossy := viewOf(t, h, "lossy", map[string]string{"perc_bateria": "79.5"})
 		_, stderr, code := h.Command(t, "tracker", "client", "create", "--name", "lossy", "--views", lossy)
-		if code != 0 || !strings.Contains(stderr, "perc_bateria") || !strings.Contains(stderr, "79.5") {
+		if code != 0 || !strings.Contains(stderr, "perc_bateria") || !strings.Contains(stderr, "79.5") ||
+			!strings.Contains(stderr, `CREATE VIEW "lossy" AS SELECT id, dt_carga,`) {
 			t.Errorf("a grant: exit code %d, %s", code, stderr)
 		}
 		report, _, _ := h.Command(t, "doctor")
@@ -560,6 +564,12 @@ func foreignView(t *testing.T, h *apptest.Hub) {
 	}
 	wantProblem(t, c.get(t, trackers), 403)
 	wantProblem(t, c.get(t, snapshot), 403)
+	logged(t, h.APIs[0], "the granted view "+schema+name+" cannot be read")
+}
+
+func logged(t *testing.T, p *apptest.Process, line string) {
+	t.Helper()
+	wait.Until(t, p.Name+" logs that "+line, func() bool { return strings.Contains(p.Log(), line) })
 }
 
 const recordFields = `dispositivo material identificador cnpj planejado endereco latitude longitude ligado sem_sinal

@@ -114,10 +114,17 @@ func (b *Recovery) Validate() []errs.Violation {
 	var c errs.Check
 	errs.Member(&c, "/status", b.Status, func(text string) bool { return slices.Contains(Recoverable(), Status(text)) },
 		"must be undelivered, pending, dead, failed or delivered")
-	moment := func(text string) (ok bool) { _, ok = parseMoment(text); return ok }
-	errs.Member(&c, "/since", b.Since, moment, momentDetail)
-	if b.Until != nil {
-		errs.Member(&c, "/until", b.Until, moment, momentDetail)
+	var since, until time.Time
+	moment := func(to *time.Time) func(string) bool {
+		return func(text string) (ok bool) { *to, ok = parseMoment(text); return ok }
+	}
+	errs.Member(&c, "/since", b.Since, moment(&since), momentDetail)
+	if b.Until == nil {
+		return c.Found
+	}
+	errs.Member(&c, "/until", b.Until, moment(&until), momentDetail)
+	if len(c.Found) == 0 && !until.After(since) { // it would look as if there were nothing to recover
+		c.Add("/until", "must be after since")
 	}
 	return c.Found
 }

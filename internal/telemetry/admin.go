@@ -30,8 +30,8 @@ func (d Degraded) Error() string { return d.Err.Error() }
 type Checks func(ctx context.Context) map[string]error
 
 // AdminHandler serves the operator's listener: /livez (200 with the version as long as the process answers), /readyz
-// (200, or 503 when a check fails that is more than Degraded; each check by name), /metrics for Prometheus and
-// /debug/pprof. It must not be public.
+// (200 ready; 200 degraded when a check is Degraded; 503 not ready when one fails that is more; each check by name),
+// /metrics for Prometheus and /debug/pprof. It must not be public.
 func AdminHandler(registry *prometheus.Registry, ready Checks) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
@@ -49,6 +49,8 @@ func AdminHandler(registry *prometheus.Registry, ready Checks) http.Handler {
 			checks[name] = short(err)
 			if _, degraded := errors.AsType[Degraded](err); !degraded {
 				status, state = http.StatusServiceUnavailable, "not ready"
+			} else if status == http.StatusOK {
+				state = "degraded"
 			}
 		}
 		answer(w, status, map[string]any{"status": state, "checks": checks})

@@ -75,15 +75,18 @@ func TestAdmin_reports_liveness_and_readiness(t *testing.T) {
 	if code, body := get("/livez"); code != 200 || !strings.Contains(body, `"version"`) {
 		t.Errorf("livez: %d %s", code, body)
 	}
-	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, `"database":"ok"`) {
+	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, `"database":"ok"`) ||
+		!strings.Contains(body, `"status":"ready"`) {
 		t.Errorf("ready: %d %s", code, body)
 	}
 	checks["view"] = telemetry.Degraded{Err: errors.New("lacks a column")}
-	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, "lacks a column") {
+	if code, body := get("/readyz"); code != 200 || !strings.Contains(body, "lacks a column") ||
+		!strings.Contains(body, `"status":"degraded"`) {
 		t.Errorf("degraded: %d %s", code, body)
 	}
 	checks["database"] = errors.New("dial postgres://u:hunter2@db/x password=hunter2: " + strings.Repeat("x", 500))
-	if code, body := get("/readyz"); code != 503 || strings.Contains(body, "hunter2") || len(body) > 600 {
+	if code, body := get("/readyz"); code != 503 || strings.Contains(body, "hunter2") || len(body) > 600 ||
+		!strings.Contains(body, `"status":"not ready"`) {
 		t.Errorf("not ready: %d %s", code, body)
 	}
 	if code, body := get("/metrics"); code != 200 || !strings.Contains(body, "supplyhub_build_info") {

@@ -30,7 +30,7 @@ func (s *views) checkViews(ctx context.Context, views []string) (violations []er
 		switch {
 		case isLacking:
 			violations = append(violations, errs.At(fmt.Sprintf("/views/%d", i), lacking.Error()+"; start from: "+
-				skeleton(view, lacking.columns)))
+				skeleton(view, nulls(lacking.columns))))
 		case errs.KindOf(err) == errs.Unavailable:
 			return nil, fmt.Errorf("look at view: %w", err)
 		}
@@ -72,14 +72,22 @@ func (s *views) examine(ctx context.Context, granted string) []string {
 	switch {
 	case errors.Is(err, errNoView):
 		return []string{fmt.Sprintf("there is no view %s (a table is none): its listings answer 403 until there is; "+
-			"start from: %s", granted, skeleton(granted, columns()))}
+			"start from: %s", granted, skeleton(granted, nulls(columns())))}
 	case isLacking:
-		return []string{err.Error() + ": its listings answer 503; start from: " + skeleton(granted, lacking.columns)}
+		return []string{err.Error() + ": its listings answer 503; start from: " +
+			skeleton(granted, nulls(lacking.columns))}
 	case err != nil:
 		return []string{errs.Text(err)}
 	}
-	notes := r.unfit()
+	notes, written := r.unfit()
 	lost, err := s.lost(ctx, r)
+	for _, name := range slices.Sorted(maps.Keys(lost)) {
+		notes = append(notes, lost[name])
+	}
+	maps.Copy(written, nulls(slices.Collect(maps.Keys(lost))))
+	if len(written) > 0 {
+		notes = append(notes, "to show all of "+granted+" start from: "+skeleton(granted, written))
+	}
 	fault, ofView := errors.AsType[*database.ViewError](err)
 	switch {
 	case errors.Is(err, errNoLogin):
@@ -91,7 +99,7 @@ func (s *views) examine(ctx context.Context, granted string) []string {
 	case err != nil:
 		return append(notes, fmt.Sprintf("the view %s cannot be read, its listings answer 503: %s", granted, errs.Text(err)))
 	}
-	return append(notes, lost...)
+	return notes
 }
 
 // probe returns why a view cannot be read, without reading a row. Nothing that listings remember changes.
@@ -106,9 +114,9 @@ func (s *views) probe(ctx context.Context, granted string) error {
 	return errs.Doing("the view "+granted+" cannot be read", err)
 }
 
-// lost reads the view's first rows and returns which fields come out as null although they are not.
-func (s *views) lost(ctx context.Context, r *relation) (notes []string, err error) {
-	lost := map[string]string{}
+// lost reads the view's first rows and returns, by field, what comes out as null although it is not.
+func (s *views) lost(ctx context.Context, r *relation) (lost map[string]string, err error) {
+	lost = map[string]string{}
 	order := ""
 	if !r.counted() { // what orders the listings must work here
 		order = " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID)
@@ -126,23 +134,23 @@ func (s *views) lost(ctx context.Context, r *relation) (notes []string, err erro
 			return nil
 		})
 	})
-	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		notes = append(notes, lost[name])
-	}
-	return notes, err
+	return lost, err
 }
 
-// unfit returns which columns have a type that their field cannot be read from, or is not written as it was meant.
-func (r *relation) unfit() (notes []string) {
+// unfit returns which columns have a type that their field cannot be read from, or is not written as it was meant, and
+// how each of them is better written.
+func (r *relation) unfit() (notes []string, written map[string]string) {
+	written = map[string]string{}
 	for _, f := range fields() {
 		kind := r.types[f.name].kind
 		if kind == "" || f.kind.readable(kind) {
 			continue
 		}
+		written[f.name] = f.kind.cast(quote(f.name))
 		notes = append(notes, fmt.Sprintf("the column %s of %s is of the type %s, which does not come out as %s; write %s",
-			f.name, r.granted, kind, f.kind, f.kind.cast(quote(f.name))))
+			f.name, r.granted, kind, f.kind, written[f.name]))
 	}
-	return notes
+	return notes, written
 }
 
 // readable reports whether a field of the kind comes out right from a type of PostgreSQL, if its values are right.
@@ -162,16 +170,26 @@ func (k kind) cast(expression string) string {
 	return "CAST(" + expression + " AS " + kinds[k].sql + ")"
 }
 
-// skeleton returns a statement to start from: columns that a view lacks are null in it.
-func skeleton(granted string, missing []string) string {
+// nulls returns, for columns that a view lacks or cannot show, a null of the type that each is best given. A cast of
+// what cannot be read would end every listing in PostgreSQL, and be a wrong value in SQLite.
+func nulls(names []string) map[string]string {
 	kinds := map[string]kind{columnID: integerField, columnLoadDate: dateField}
 	for _, f := range fields() {
 		kinds[f.name] = f.kind
 	}
+	written := map[string]string{}
+	for _, name := range names {
+		written[name] = kinds[name].cast("NULL")
+	}
+	return written
+}
+
+// skeleton returns a statement to start from, in which some columns are written as an expression.
+func skeleton(granted string, written map[string]string) string {
 	list := columns()
 	for i, name := range list {
-		if slices.Contains(missing, name) {
-			list[i] = kinds[name].cast("NULL") + " AS " + name
+		if expression, found := written[name]; found {
+			list[i] = expression + " AS " + name
 		}
 	}
 	return "CREATE VIEW " + quotedName(granted) + " AS SELECT " + strings.Join(list, ", ") + " FROM your_table"

@@ -24,8 +24,8 @@ import (
 // together, and nothing of the file is stored.
 
 const (
-	longestLine = 1 << 20 // bytes
 	readAhead   = 64 << 10
+	mostMembers = 1000 // of a line of NDJSON whose every fault is named
 )
 
 // lines reads a file of records into rows for the store: client, load date, then the fields.
@@ -110,6 +110,10 @@ func (l *lines) set(name string, text []byte) {
 	if text == nil {
 		return
 	}
+	if len(text) > longestField {
+		l.fault(name, fmt.Sprintf("must have at most %d bytes", longestField))
+		return
+	}
 	value, detail := normalize(c.kind, text)
 	if detail != "" {
 		l.fault(name, detail)
@@ -143,7 +147,7 @@ func (l *lines) checkRow() {
 // readNDJSON reads one object a line.
 func readNDJSON(r *bufio.Reader) func(*lines) error {
 	scanner := bufio.NewScanner(r)
-	scanner.Buffer(nil, longestLine)
+	scanner.Buffer(nil, longestRecord)
 	return func(l *lines) error {
 		for scanner.Scan() {
 			l.number++
@@ -155,7 +159,7 @@ func readNDJSON(r *bufio.Reader) func(*lines) error {
 		case err == nil:
 			return io.EOF
 		case errors.Is(err, bufio.ErrTooLong):
-			return &badLine{number: l.number + 1, detail: fmt.Sprintf("is longer than %d bytes", longestLine), last: true}
+			return &badLine{number: l.number + 1, detail: tooLong, last: true}
 		default:
 			return fmt.Errorf("read line %d: %w", l.number+1, err)
 		}
@@ -167,6 +171,9 @@ func (l *lines) setObject(text []byte) error {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(text, &members); err != nil || members == nil {
 		return &badLine{number: l.number, detail: "is not a JSON object"}
+	}
+	if len(members) > mostMembers {
+		return &badLine{number: l.number, detail: fmt.Sprintf("is no record: it has %d members", len(members))}
 	}
 	for name, value := range members {
 		l.setJSON(name, value)
@@ -239,8 +246,7 @@ func (t *table) next(l *lines) error {
 				last: true}
 		}
 		if errors.Is(err, errLongRecord) {
-			return &badLine{number: l.number + 1, last: true,
-				detail: fmt.Sprintf("has a field of more than %d bytes, maybe by a quote that is not closed", longestField)}
+			return &badLine{number: l.number + 1, detail: tooLong + ", maybe by a quote that is not closed", last: true}
 		}
 		if err != nil {
 			return err
@@ -275,9 +281,6 @@ func (t *table) set(l *lines, record []string) {
 		}
 		switch {
 		case text == "" || text == `\N` || text == "NULL":
-			continue
-		case len(text) > longestField:
-			l.fault(name, fmt.Sprintf("must have at most %d bytes", longestField))
 			continue
 		case t.sheet:
 			text = localized(name, l.known[name].kind, text)

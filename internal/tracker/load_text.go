@@ -81,9 +81,12 @@ type recordReader struct {
 	left int // bytes that may be read before the next record
 }
 
+// A field counts as the text that it is, without what a format writes around it. A record's bytes are counted as they
+// are in the file, those read ahead included: it bounds the memory of a load, also where a record does not end.
 const (
-	longestField  = 1 << 20                // bytes
-	longestRecord = longestField + 256<<10 // of a CSV file, with the bytes read ahead
+	longestField  = 1 << 20 // bytes
+	longestRecord = 16 << 20
+	tooLong       = "is a record of more than 16 MiB"
 )
 
 // Read fails once a record is too long.

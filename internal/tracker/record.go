@@ -30,9 +30,9 @@ var kinds = [...]struct {
 	textField:    {'"', "a string", "text", "text"},
 	integerField: {'0', "an integer", "integer", "bigint"},
 	numberField:  {'0', "a number", "number", "double precision"},
-	boolField:    {'f', "true, false", "true or false (CSV: also 1 or 0)", "boolean"},
-	dateField:    {'"', "a day of the calendar, written YYYY-MM-DD,", "day, YYYY-MM-DD", "date"},
-	timeField:    {'"', "a time of day, written HH:mm:ss,", "time of day, HH:mm:ss", "time"},
+	boolField:    {'f', "a boolean", "true or false (CSV: also 1 or 0)", "boolean"},
+	dateField:    {'"', "a day of the calendar (YYYY-MM-DD)", "day, YYYY-MM-DD", "date"},
+	timeField:    {'"', "a time of day (HH:mm:ss)", "time of day, HH:mm:ss", "time"},
 }
 
 // String returns the kind as messages about a file name it.

@@ -2,6 +2,7 @@ package tracker_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,9 +98,11 @@ func TestLoad_says_what_a_file_is_that_it_cannot_read(t *testing.T) {
 		"page":          {"<!DOCTYPE html><p>", "HTML"},
 		"short IMEI":    {"imei;dt_carga\n3,56938E+14;20/11/2026\n", "number format 0"},
 		"control codes": {"imei,dt_carga,\x1b]0;owned\x07\n1,2026-11-20,x\n", "is not a field"},
-		"open quote": {"imei,dt_carga,dispositivo\n1,2026-11-20,x\n1,2026-11-20,\"" + strings.Repeat("x", 2<<20),
-			"more than 1048576 bytes"},
-		"long field":   {"imei,dt_carga,dispositivo\n1,2026-11-20," + strings.Repeat("x", 1<<20+1) + "\n", "at most 1048576"},
+		"open quote": {"imei,dt_carga,dispositivo\n1,2026-11-20,x\n1,2026-11-20,\"" + strings.Repeat("x", 17<<20),
+			"more than 16 MiB, maybe by a quote"},
+		"one line": {`{"imei":1,"dt_carga":"2026-11-20","dispositivo":"` + strings.Repeat("x", 17<<20),
+			"more than 16 MiB"},
+		"devices":      {"{" + members(2000) + "}", "it has 2000 members"},
 		"moved commas": {"imei,dt_carga,latitude\n1,2026-11-20,-23,5\n", "wrong number of fields"},
 		"comma in CSV": {"imei,dt_carga,latitude\n1,2026-11-20,\"-23,5\"\n", "must be a number"},
 		"day in CSV":   {"imei,dt_carga\n1,20/11/2026\n", "YYYY-MM-DD"},
@@ -115,6 +118,36 @@ func TestLoad_says_what_a_file_is_that_it_cannot_read(t *testing.T) {
 			t.Errorf("%s: %q", name, said)
 		}
 	}
+}
+
+func TestLoad_counts_the_bytes_of_a_field_alike_in_both_formats(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		const mebibyte = 1 << 20
+		for name, format := range map[string]string{
+			"NDJSON":         `{"imei":1,"dt_carga":"2026-11-20","dispositivo":"A","endereco":"%s","rede":"%s"}` + "\n",
+			"escaped NDJSON": `{"imei":1,"dt_carga":"2026-11-20","dispositivo":"A","endereco":"\u0061%.1048575s","rede":"%s"}`,
+			"CSV":            "imei,dt_carga,dispositivo,endereco,rede\n1,2026-11-20,A,%s,\"%s\"\n",
+		} {
+			f := newFleet(t, db)
+			load := func(rede int) error {
+				text := fmt.Sprintf(format, strings.Repeat("x", mebibyte), strings.Repeat("y", rede))
+				_, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(text), false)
+				return err
+			}
+			if err := load(mebibyte + 1); errs.KindOf(err) != errs.Invalid ||
+				!strings.Contains(errorText(err), "rede") || !strings.Contains(errorText(err), "at most 1048576") {
+				t.Errorf("%s: a field of a byte more than 1 MiB: %.500v", name, err)
+			}
+			if err := load(mebibyte); err != nil {
+				t.Errorf("%s: two fields of 1 MiB: %.500v", name, err)
+				continue
+			}
+			if r := f.records("/list")[0]; len(r["endereco"].(string)) != mebibyte || len(r["rede"].(string)) != mebibyte {
+				t.Errorf("%s: a field is not as long as it was", name)
+			}
+		}
+	})
 }
 
 func TestLoad_takes_the_place_of_a_days_records_only_with_replace(t *testing.T) {
@@ -166,4 +199,13 @@ func errorText(err error) string {
 		}
 	}
 	return text
+}
+
+// members is so many members of an object.
+func members(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`"%d":{}`, i)
+	}
+	return strings.Join(list, ",")
 }

@@ -204,17 +204,18 @@ func isSlow(err error) bool {
 	return ok && fault.Slow
 }
 
-// unread answers for a view that cannot be read, and names it in the log, which says so once a minute.
+// unread answers for a view that cannot be read, and names it in the log. The log's handler lets one line a minute
+// through for each detail of an error, so the detail of the one that is logged is the view's name.
 func (s *Service) unread(ctx context.Context, c Client, err error) error {
 	if ctx.Err() != nil || errs.KindOf(err) != errs.Internal {
 		return err
 	}
-	unavailable := errs.NewUnavailable("The view of this client cannot be read at the moment.", viewRetry, err)
-	s.deps.Log.WarnContext(ctx, "the granted view "+c.Views[0]+" cannot be read", "client", c.ID, "error", unavailable)
+	s.deps.Log.WarnContext(ctx, "the granted view "+c.Views[0]+" cannot be read", "client", c.ID, "error",
+		errs.Wrap(errs.Unavailable, "view "+c.Views[0], err))
 	if gone(err) {
 		return noViews()
 	}
-	return unavailable
+	return errs.NewUnavailable("The view of this client cannot be read at the moment.", viewRetry, err)
 }
 
 // gone reports whether the view is not there, or may not be read.

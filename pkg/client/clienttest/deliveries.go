@@ -234,6 +234,10 @@ func (s *Server) recover(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
+	if c := (&check{}); !body.Until.IsZero() && !body.Since.Before(body.Until) {
+		c.at("/until", "must be after since")
+		return *c.refused("The request body is not valid.")
+	}
 	n := 0
 	for _, d := range s.deliveries {
 		asked := d.Status == body.Status || body.Status == "undelivered" && d.Status != "delivered"
