@@ -22,6 +22,7 @@ const (
 	pulseEvery = 50 * time.Millisecond // between two requests of the healthy supplier
 	pulseWaits = 2 * time.Second       // for an api's answer, before it asks the other one
 	mostTries  = 500                   // to stop a process while it holds locks
+	busyOthers = 2 * chaosCallers      // so many that every worker owns some of them, whoever owns which
 )
 
 // lostFor returns how long a host is lost, and how often.
@@ -98,13 +99,17 @@ func (c *chaos) busy() (stop func()) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}))
-	other := c.hub.Supplier(c.t, "--access-ttl", "2h", "--webhook-url", flaky.URL)
+	var others [busyOthers]*apptest.Supplier
+	for i := range others {
+		others[i] = c.hub.Supplier(c.t, "--access-ttl", "2h", "--webhook-url", flaky.URL)
+	}
 	impatient := *c.hub
 	impatient.HTTP = &http.Client{Timeout: pulseWaits}
 	var group sync.WaitGroup
 	for caller := range chaosCallers {
 		group.Go(func() {
 			for i := caller; ctx.Err() == nil; i++ {
+				other := others[i%busyOthers]
 				post(c.t, &impatient, i, other, nextID())
 				for n := range 4 {
 					body := object{"action": "upsert", "product": object{"sku": fmt.Sprint("SKU-", n), "material_id": 1,
