@@ -22,7 +22,7 @@ const (
 	pulseEvery = 50 * time.Millisecond // between two requests of the healthy supplier
 	pulseWaits = 2 * time.Second       // for an api's answer, before it asks the other one
 	mostTries  = 500                   // to stop a process while it holds locks
-	busyOthers = 2 * chaosCallers      // so many that every worker owns some of them, whoever owns which
+	busyOthers = 2 * chaosCallers      // enough of them that each worker owns some
 )
 
 // lostFor returns how long a host is lost, and how often.
