@@ -22,7 +22,8 @@ import (
 // ErrNoPooler says that this machine has no PgBouncer and none could be installed.
 var ErrNoPooler = errors.New("no PgBouncer found: install it (Debian, Ubuntu: apt-get install pgbouncer)")
 
-// Pooler is a PgBouncer before a server, with its own default configuration but for the pool's mode.
+// Pooler is a PgBouncer before a server, with its own default configuration but for the pool's mode and, in session
+// mode, its size: there each connection of a process holds one of the server's.
 type Pooler struct {
 	dir     string
 	address *url.URL
@@ -109,6 +110,9 @@ func (p *Pooler) write(mode, socket string, users []string) (port string, err er
 		"listen_port = %s\nunix_socket_dir =\n"+
 		"auth_type = trust\nauth_file = %s\npool_mode = %s\nlogfile = %s\n",
 		socket, port, filepath.Join(p.dir, "users.txt"), mode, filepath.Join(p.dir, "log"))
+	if mode == "session" {
+		config += "default_pool_size = 100\n"
+	}
 	return port, os.WriteFile(filepath.Join(p.dir, "pgbouncer.ini"), []byte(config), 0o644)
 }
 
