@@ -158,7 +158,8 @@ func (r *Rows) isolatedSQLite(ctx context.Context, fn func(Select) error) error 
 	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
 		statement, cancel := context.WithTimeout(ctx, r.timeout)
 		defer cancel()
-		whole := "WITH whole AS MATERIALIZED (" + query + ") SELECT * FROM whole"
+		// A name that no view can have: SQLite keeps this prefix for itself.
+		whole := "WITH sqlite_whole AS MATERIALIZED (" + query + ") SELECT * FROM sqlite_whole"
 		return viewError(ctx, selectSQLite(statement, tx, whole, each, args))
 	})
 }

@@ -242,8 +242,8 @@ func TestViewNotes_name_what_will_not_come_out_right(t *testing.T) {
 				t.Errorf("%s is not in %s", want, notes)
 			}
 		}
-		viewWith(t, db, "shown", nil)
-		if notes := f.service.ViewNotes(t.Context(), []string{"shown"}); len(notes) > 0 {
+		viewWith(t, db, "whole", nil)
+		if notes := f.service.ViewNotes(t.Context(), []string{"whole"}); len(notes) > 0 {
 			t.Errorf("a view that is shown whole has the notes %q", notes)
 		}
 		if db.Engine() == database.Postgres { // which has types
