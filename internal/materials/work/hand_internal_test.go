@@ -83,8 +83,8 @@ func TestHand_refuses_what_finds_no_place_and_notes_that_when_it_has_nothing_to_
 	if h.waiting != handMost/4+1 {
 		t.Error("another supplier found no place")
 	}
-	go h.await()
 	h.keep(func(supplierID string) bool { return supplierID == "none" })
+	go h.await() // which would end at once while something may begin
 	h.more()
 	<-h.idle
 	if h.waiting > 0 || len(h.rounds) > 0 || len(h.lines) > 0 {
