@@ -99,7 +99,7 @@ test-citus: ## test the whole service over HTTP on a coordinator and two workers
 	@$(WITHPOSTGRES) -citus $(GO) test -count=1 -timeout 15m -run 'TestService/production|TestSpread' ./internal/acceptance ./internal/database
 
 race: ## run every test with the race detector, the binaries under test included (slow)
-	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) env GOFLAGS="$$($(GO) env GOFLAGS) $(UNWATCHED)" $(GO) test -race -shuffle=on -timeout 30m ./...
+	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) env GOFLAGS="$$($(GO) env GOFLAGS) $(UNWATCHED)" $(GO) test -race -shuffle=on -timeout 60m ./...
 
 chaos: ## break every part and connection under load, in turn, and account for every request (about 40 minutes)
 	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 90m -run '^Test(Chaos|Failover|FullDisk)' ./internal/acceptance

@@ -300,7 +300,7 @@ func endlessAnswers(t *testing.T, p copied) {
 			}))
 			t.Cleanup(service.Close)
 			peak := p.start(t, "SUPPLYHUB_URL="+service.URL, "SUPPLYHUB_API_KEY=hub_sk_1").fails(t, "")
-			if peak > 200 {
+			if peak > 200 && os.Getenv("SUPPLYHUB_TEST_RACE") == "" {
 				t.Errorf("%s at %s: it held %d MiB", name, to, peak)
 			}
 		}

@@ -35,6 +35,9 @@ const (
 // another caller from another address is answered.
 func TestContainer_of_256_MiB_is_shared_so_that_no_caller_ends_the_api_or_keeps_others_waiting(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("SUPPLYHUB_TEST_RACE") != "" {
+		t.Skip("the race detector multiplies memory; the same test runs without it in `make test`")
+	}
 	for _, stack := range apptest.Stacks {
 		t.Run(string(stack), func(t *testing.T) {
 			t.Parallel()
@@ -132,7 +135,7 @@ func (a *attack) othersAreAnswered(t *testing.T) {
 	slices.Sort(took)
 	peak := rss(t, a.APIs[0])
 	t.Logf("peak %d MiB; another caller's ping p50 %v, p99 %v", peak, took[len(took)/2], took[len(took)*99/100])
-	if peak > boxMemory && os.Getenv("SUPPLYHUB_TEST_RACE") == "" {
+	if peak > boxMemory {
 		t.Errorf("the api held %d MiB, more than %d", peak, boxMemory)
 	}
 }

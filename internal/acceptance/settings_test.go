@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,7 +222,7 @@ func TestSettings_the_operators_receiver_is_tried_by_notify_test_and_by_doctor(t
 	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
 	secret := webhook.NewSecret()
 	h.Env["OPERATOR_WEBHOOK_SECRET"] = secret.Text()
-	answers := http.StatusNoContent
+	var answers atomic.Int64
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
@@ -230,7 +231,7 @@ func TestSettings_the_operators_receiver_is_tried_by_notify_test_and_by_doctor(t
 		if err != nil || !strings.Contains(string(body), `"type":"webhook.test"`) {
 			t.Errorf("the event is %s: %v", body, err)
 		}
-		w.WriteHeader(answers)
+		w.WriteHeader(int(answers.Load()))
 	}))
 	t.Cleanup(receiver.Close)
 	for _, test := range []struct {
@@ -243,7 +244,7 @@ func TestSettings_the_operators_receiver_is_tried_by_notify_test_and_by_doctor(t
 			1},
 		{"http://127.0.0.1:1/hook?key=hidden", "OPERATOR_WEBHOOK_URL does not answer: ", 0, 1},
 	} {
-		answers = test.status
+		answers.Store(int64(test.status))
 		change := map[string]string{"OPERATOR_WEBHOOK_URL": test.address}
 		h.Env["OPERATOR_WEBHOOK_URL"] = test.address
 		if test.address == "" {

@@ -3,6 +3,7 @@ package materials_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -428,9 +429,15 @@ func TestReceiveEstimates_at_once(t *testing.T) {
 		atOnce(requests*events*2, func(i int) {
 			id, n := int64(i%requests), (i/requests*7)%events
 			api := []*pipeline{p, other}[i/(requests*events)]
-			got := api.deliver(fmt.Sprintf("msg_%d", n),
-				event("acme", id, noon.Add(time.Duration(n)*time.Second), fmt.Sprintf("e%d", n)))
-			if got.Code != 200 {
+			deliver := func() *httptest.ResponseRecorder {
+				return api.deliver(fmt.Sprintf("msg_%d", n),
+					event("acme", id, noon.Add(time.Duration(n)*time.Second), fmt.Sprintf("e%d", n)))
+			}
+			got := deliver()
+			for got.Code == http.StatusServiceUnavailable { // on a slow machine its turn at the row did not come in time
+				got = deliver()
+			}
+			if got.Code != http.StatusOK {
 				t.Errorf("event %d of request %d: %d %s", n, id, got.Code, got.Body)
 			}
 		})
