@@ -95,6 +95,16 @@ func (r *natsRig) deleteStream() {
 	r.must(r.js.DeleteStream(r.t.Context(), "MR"))
 }
 
+// replaceStream makes another stream in the place of the service's, which makes its own as soon as it finds none.
+func (r *natsRig) replaceStream(config jetstream.StreamConfig) {
+	r.t.Helper()
+	wait.Until(r.t, "the other stream is made", func() bool {
+		_ = r.js.DeleteStream(r.t.Context(), "MR") // maybe it is not there at the moment
+		_, err := r.js.CreateStream(r.t.Context(), config)
+		return err == nil
+	})
+}
+
 func (r *natsRig) editStream(change func(*jetstream.StreamConfig)) {
 	r.t.Helper()
 	config := r.stream().CachedInfo().Config

@@ -91,18 +91,14 @@ func TestQueue_that_can_be_read_but_not_used_delays_no_request(t *testing.T) {
 		}, "", "not as it should be", nothing},
 		{"a deleted stream", r.deleteStream, "", "", nothing},
 		{"a stream of another hand", func() {
-			r.deleteStream()
-			_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}})
-			r.must(err)
+			r.replaceStream(jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"}})
 		}, "made by another program", "made by another program", r.deleteStream},
 		{"a sealed stream", func() {
 			r.editStream(func(c *jetstream.StreamConfig) { c.Sealed = true })
 		}, "is sealed", "is sealed", r.deleteStream},
 		{"a stream of another installation", func() {
-			r.deleteStream()
-			_, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"},
+			r.replaceStream(jetstream.StreamConfig{Name: "MR", Subjects: []string{"mr.>"},
 				Metadata: map[string]string{"supplyhub.installation": "another"}})
-			r.must(err)
 		}, "belongs to installation another", "belongs to installation another", r.deleteStream},
 	} {
 		ok := t.Run(s.name, func(t *testing.T) {
