@@ -6,6 +6,7 @@ package databasetest
 import (
 	"context"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,9 +68,22 @@ func EachB(b *testing.B, fn func(b *testing.B, db *database.DB)) {
 func Open(tb testing.TB, engine database.Engine) *database.DB {
 	tb.Helper()
 	if engine == database.Postgres {
-		return OpenURL(tb, Postgres(tb), "")
+		return OpenURL(tb, patient(Postgres(tb)), "")
 	}
 	return OpenURL(tb, "", SQLite(tb))
+}
+
+// patient returns the address with a server that waits for the next statement of a transaction: on a busy machine a
+// test may take longer than a process that lives.
+func patient(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	query := u.Query()
+	query.Set("idle_in_transaction_session_timeout", "2min")
+	u.RawQuery = query.Encode()
+	return u.String()
 }
 
 // OpenURL opens the database at url or, when url is empty, the SQLite file at path, and closes it at the end of the
