@@ -199,7 +199,8 @@ func (s *Service) failed(p *pending) error {
 	}
 	_, moved, err := s.deps.Ledger.Fail(ctx, p.Round, sentence, p.err.Error())
 	if err == nil && moved {
-		s.deps.Log.ErrorContext(ctx, "material request failed: it cannot be estimated", "reason", p.err.Error(), "tries", tries)
+		s.deps.Log.ErrorContext(ctx, "material request failed: it cannot be estimated", "reason", p.err.Error(),
+			"tries", tries)
 	}
 	return err
 }
