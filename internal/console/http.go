@@ -83,8 +83,7 @@ func (s *Service) JSON(v View) gin.HandlerFunc {
 			return err
 		}
 		c.Header("Cache-Control", "no-store")
-		httpapi.JSON(c, http.StatusOK, data)
-		return nil
+		return httpapi.JSON(c, http.StatusOK, data)
 	})
 }
 

@@ -25,7 +25,7 @@ const (
 // answer ends an action that failed.
 func (s *Service) answer(c *gin.Context, err error, dialog string) {
 	c.Abort()
-	s.site.Answer(c, httpapi.StatusOf(err), web.Outcome{Failed: true, Message: s.explain(c, err), Dialog: dialog})
+	_ = s.site.Answer(c, httpapi.StatusOf(err), web.Outcome{Failed: true, Message: s.explain(c, err), Dialog: dialog})
 }
 
 // Act makes a handler of an action, which has its form.
@@ -76,8 +76,7 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 		message += " " + s.site.Count(c, "%d was left as it is:", "%d were left as they are:", int64(len(ids)-n)) + " " +
 			s.explain(c, err)
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
-	return nil
+	return s.site.Answer(c, http.StatusOK, web.Outcome{Message: message})
 }
 
 // ask answers with the dialog whose answer sends the form again, with the chosen rows.
@@ -89,8 +88,7 @@ func (s *Service) ask(c *gin.Context, b bulk, ids []string) error {
 		return err
 	}
 	logctx.Unchanged(c.Request.Context())
-	s.site.Answer(c, http.StatusOK, web.Outcome{Dialog: dialog})
-	return nil
+	return s.site.Answer(c, http.StatusOK, web.Outcome{Dialog: dialog})
 }
 
 // all returns how many worked, those that were not refused, and the first error. One that failed may be changed.

@@ -42,7 +42,7 @@ func (s *Service) sole(c *gin.Context) (supplierauth.Supplier, error) {
 func (s *Service) done(c *gin.Context, err error, text string, arguments ...any) error {
 	if err == nil {
 		s.cache.forget()
-		s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, text, arguments...)})
+		err = s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, text, arguments...)})
 	}
 	return err
 }
@@ -50,11 +50,7 @@ func (s *Service) done(c *gin.Context, err error, text string, arguments ...any)
 // show answers an action with a part of a page that is shown this once.
 func (s *Service) show(c *gin.Context, message, page, part string, data any) error {
 	s.cache.forget()
-	result, err := s.site.Fragment(c, page, part, data)
-	if err == nil {
-		s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Result: result})
-	}
-	return err
+	return s.site.Show(c, message, page, part, data)
 }
 
 // PortalLink handles POST /console/suppliers/portal-link.

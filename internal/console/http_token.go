@@ -182,9 +182,8 @@ func (s *Service) EnterToken(c *gin.Context) error {
 		return err
 	}
 	setCookie(c, cookie, 0)
-	s.site.Answer(c, http.StatusOK, web.Outcome{
+	return s.site.Answer(c, http.StatusOK, web.Outcome{
 		Message: s.site.Text(c, "You can act now, for 12 hours or until you sign out or close the browser.")})
-	return nil
 }
 
 // SignOut handles POST /console/sign-out. The session ends, for a copied cookie too.
@@ -199,8 +198,7 @@ func (s *Service) SignOut(c *gin.Context) error {
 		}
 	}
 	setCookie(c, "", -1)
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})
-	return nil
+	return s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})
 }
 
 func setCookie(c *gin.Context, value string, age int) {

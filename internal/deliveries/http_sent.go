@@ -82,8 +82,7 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, detail)
-	return nil
+	return httpapi.JSON(c, http.StatusOK, detail)
 }
 
 // RedeliverDelivery handles POST /api/webhook-deliveries/{id}/redeliver. The request has no body.
@@ -95,11 +94,10 @@ func (s *SelfService) RedeliverDelivery(c *gin.Context) error {
 	if err := s.Redeliver(c.Request.Context(), caller.SupplierID(c), id); err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusAccepted, struct {
+	return httpapi.JSON(c, http.StatusAccepted, struct {
 		ID     string `json:"id"`
 		Status Status `json:"status"`
 	}{id, Pending})
-	return nil
 }
 
 // Recovery is what a recovery is asked for, by the API and in the portal.
@@ -149,8 +147,7 @@ func (s *SelfService) RecoverDeliveries(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusAccepted, struct {
+	return httpapi.JSON(c, http.StatusAccepted, struct {
 		Redelivered int64 `json:"redelivered"`
 	}{n})
-	return nil
 }

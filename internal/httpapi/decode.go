@@ -79,8 +79,8 @@ func announced(c *gin.Context, limit int64) error {
 // this sender.
 func SkipBody(c *gin.Context) error {
 	limit := heldBy(c).limit()
-	if length := c.Request.ContentLength; length >= 0 && length <= limit {
-		return nil
+	if c.Request.ContentLength >= 0 {
+		return announced(c, limit)
 	}
 	_, err := readBody(c, limit)
 	return err

@@ -21,16 +21,14 @@ const (
 	keyChallenge    = `ApiKey realm="supplyhub"`
 )
 
-// JSON answers with v as application/json. A v that cannot be encoded becomes the 500 problem.
-func JSON(c *gin.Context, status int, v any) {
+// JSON answers with v as application/json. It fails, before anything is written, where v cannot be encoded.
+func JSON(c *gin.Context, status int, v any) error {
 	body, err := encode(v)
 	if err != nil {
-		err = fmt.Errorf("encode answer: %w", err)
-		_ = c.Error(err)
-		RenderProblem(c, err)
-		return
+		return fmt.Errorf("encode answer: %w", err)
 	}
 	write(c, status, "application/json; charset=utf-8", body)
+	return nil
 }
 
 // Bytes answers with a body that is encoded already.

@@ -26,8 +26,8 @@ type Handlers struct {
 	Bearer Authenticator // for the receiving end of the events
 }
 
-// enqueuedAnswer is the answer to a request that is accepted.
-type enqueuedAnswer struct {
+// statusAnswer is the answer to a request that is accepted, and to estimates, whether they changed something or not.
+type statusAnswer struct {
 	Status Status `json:"status"`
 	ID     int64  `json:"id"`
 }
@@ -45,16 +45,14 @@ func (s Handlers) Create(c *gin.Context) error {
 		return err
 	}
 	if repeated := request.Duplicates(); len(repeated) > 0 {
-		httpapi.JSON(c, http.StatusUnprocessableEntity,
+		return httpapi.JSON(c, http.StatusUnprocessableEntity,
 			duplicatesAnswer{"Duplicate material items are not allowed.", repeated})
-		return nil
 	}
 	request.TraceParent = s.deps.TraceParent(c.Request.Context())
 	if err := s.Submit(c.Request.Context(), request); err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusCreated, enqueuedAnswer{Enqueued, request.ID})
-	return nil
+	return httpapi.JSON(c, http.StatusCreated, statusAnswer{Enqueued, request.ID})
 }
 
 // readRequest returns the posted request of the caller. Its errors are httpapi.DecodeJSON's: errs.Invalid names every
@@ -102,8 +100,7 @@ func (s Handlers) Get(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, record)
-	return nil
+	return httpapi.JSON(c, http.StatusOK, record)
 }
 
 // List handles GET /api/material-requests: the caller's own, newest first.
@@ -143,8 +140,7 @@ func (s Handlers) Reestimate(c *gin.Context) error {
 	if err := s.Estimate(ctx, caller.From(ctx).SupplierID, id); err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusAccepted, enqueuedAnswer{Enqueued, id})
-	return nil
+	return httpapi.JSON(c, http.StatusAccepted, statusAnswer{Enqueued, id})
 }
 
 // selectionBody is a posted choice; nil is missing or null.
@@ -182,8 +178,7 @@ func (s Handlers) Select(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, selectionAnswer{Selected, id, *body.EstimateID, at})
-	return nil
+	return httpapi.JSON(c, http.StatusOK, selectionAnswer{Selected, id, *body.EstimateID, at})
 }
 
 // order is a request with a selected estimate, of any supplier.

@@ -44,12 +44,6 @@ type sender struct {
 	uid, number int64 // of the delivery that the webhook-id names; 0 when it names none
 }
 
-// receiptAnswer is the same whether the event changed something or not.
-type receiptAnswer struct {
-	Status Status `json:"status"`
-	ID     int64  `json:"id"`
-}
-
 // ReceiveEstimates handles POST /api/material-requests/{id}/delivery-estimates, called by the service's own sender
 // with a signature or by a supplier with a token. supplierauth.RenderBearerError answers its errors.
 func (s Handlers) ReceiveEstimates(c *gin.Context) error {
@@ -70,8 +64,7 @@ func (s Handlers) ReceiveEstimates(c *gin.Context) error {
 	if err := s.receive(c.Request.Context(), item); err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, receiptAnswer{Estimated, id})
-	return nil
+	return httpapi.JSON(c, http.StatusOK, statusAnswer{Estimated, id})
 }
 
 // provenReceipt reads an event that a worker of this service made: it is as this service writes events, and its

@@ -118,9 +118,8 @@ func (s *Service) Recover(c *gin.Context) error {
 	if err != nil || n == 0 {
 		return s.done(c, err, "Nothing to recover: no delivery with this status was created in this time.")
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{
+	return s.site.Answer(c, http.StatusOK, web.Outcome{
 		Message: s.site.Count(c, "%d delivery will be sent again.", "%d deliveries will be sent again.", n)})
-	return nil
 }
 
 // posted returns a field of a form; nil: it is empty.

@@ -50,7 +50,7 @@ func (s *Service) Fail(c *gin.Context, err error) {
 		_ = c.Error(err) // the access log shows it
 	}
 	if changes(c.Request) {
-		s.site.Answer(c, status, web.Outcome{Failed: true, Message: s.explain(c, err)})
+		_ = s.site.Answer(c, status, web.Outcome{Failed: true, Message: s.explain(c, err)})
 		return
 	}
 	page, view := "error", web.Page{Data: failure{Status: status, Message: s.explain(c, err)}}
@@ -75,7 +75,7 @@ func (s *Service) render(c *gin.Context, page, current string, data any) error {
 // done answers an action with what it came to, unless it failed.
 func (s *Service) done(c *gin.Context, err error, text string) error {
 	if err == nil {
-		s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, text)})
+		err = s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, text)})
 	}
 	return err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/receivers"
-	"github.com/supplyhub/supplyhub/internal/web"
 )
 
 const receiverPath = "/receiver"
@@ -77,10 +76,6 @@ func (s *Service) SendTest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	fragment, err := s.site.Fragment(c, "receiver", "test", testView{result, waiting, receiver.State == "paused"})
-	if err != nil {
-		return err
-	}
 	message := s.site.Text(c, "The test was not answered: %s.", s.why(c, text(result.Error)))
 	if result.Status != nil {
 		message = s.site.Text(c, "Your receiver answered the test with %s.",
@@ -89,8 +84,7 @@ func (s *Service) SendTest(c *gin.Context) error {
 			message += " " + s.site.Text(c, "Probably") + ": " + s.site.Text(c, probably) + "."
 		}
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: message, Result: fragment})
-	return nil
+	return s.site.Show(c, message, "receiver", "test", testView{result, waiting, receiver.State == "paused"})
 }
 
 // testView is a test call's result as the page shows it.
@@ -121,11 +115,5 @@ func (s *Service) RotateSecret(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	fragment, err := s.site.Fragment(c, "receiver", "secret", secret)
-	if err != nil {
-		return err
-	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "This page shows the new secret once."),
-		Result: fragment})
-	return nil
+	return s.site.Show(c, s.site.Text(c, "This page shows the new secret once."), "receiver", "secret", secret)
 }

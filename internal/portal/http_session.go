@@ -23,8 +23,7 @@ func (s *Service) CreateLink(c *gin.Context) error {
 		return err
 	}
 	c.Header("Cache-Control", "no-store")
-	httpapi.JSON(c, http.StatusCreated, link)
-	return nil
+	return httpapi.JSON(c, http.StatusCreated, link)
 }
 
 // APISession lets pass who has an access token with the scope or, without a token, a portal session; one that changes

@@ -79,8 +79,7 @@ func (s *Service) ConfirmSignIn(c *gin.Context) error {
 		return err
 	}
 	if byScript == nil {
-		s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed in"), Address: Base})
-		return nil
+		return s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed in"), Address: Base})
 	}
 	c.Header("Cache-Control", "no-store")
 	c.Redirect(http.StatusSeeOther, Base)
@@ -126,8 +125,7 @@ func (s *Service) SignOut(c *gin.Context) error {
 		setCookie(c, plainCookie, "", secure, -1, http.SameSiteStrictMode)
 		setCookie(c, whoseCookie, "", secure, -1, http.SameSiteLaxMode)
 	}
-	s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})
-	return nil
+	return s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})
 }
 
 func setCookie(c *gin.Context, name, value string, secure bool, age int, site http.SameSite) {

@@ -30,6 +30,5 @@ func (s Handlers) Sync(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, syncAnswer{*body.Product.SKU, status})
-	return nil
+	return httpapi.JSON(c, http.StatusOK, syncAnswer{*body.Product.SKU, status})
 }

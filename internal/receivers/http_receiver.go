@@ -25,8 +25,7 @@ func (s *SelfService) answerReceiver(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, view)
-	return nil
+	return httpapi.JSON(c, http.StatusOK, view)
 }
 
 type receiverBody struct {
@@ -100,10 +99,9 @@ func (s *SelfService) RotateReceiverSecret(c *gin.Context) error {
 		return err
 	}
 	c.Header("Cache-Control", "no-store")
-	httpapi.JSON(c, http.StatusOK, struct {
+	return httpapi.JSON(c, http.StatusOK, struct {
 		WebhookSecret string `json:"webhook_secret"`
 	}{secret})
-	return nil
 }
 
 // PauseReceiver handles POST /api/webhook-receiver/pause.
@@ -126,8 +124,7 @@ func (s *SelfService) TestReceiver(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, result)
-	return nil
+	return httpapi.JSON(c, http.StatusOK, result)
 }
 
 // EventTypes handles GET /api/webhook-event-types.
@@ -136,6 +133,5 @@ func (s *SelfService) EventTypes(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, types)
-	return nil
+	return httpapi.JSON(c, http.StatusOK, types)
 }

@@ -188,7 +188,7 @@ func RenderError(c *gin.Context, err error) {
 		status = http.StatusInternalServerError
 	}
 	httpapi.RetryAfter(c, err)
-	httpapi.JSON(c, status, failed(status, short, text))
+	_ = httpapi.JSON(c, status, failed(status, short, text))
 }
 
 // detail returns the error's text for the caller, with every violation.

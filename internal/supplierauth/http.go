@@ -43,8 +43,7 @@ func (s Handlers) Token(c *gin.Context) error {
 	if long := httpapi.SkipBody(c); long != nil {
 		return errors.Join(long, s.revoke(c.Request.Context(), pair.RefreshToken))
 	}
-	httpapi.JSON(c, http.StatusOK, pair)
-	return nil
+	return httpapi.JSON(c, http.StatusOK, pair)
 }
 
 // Refresh rotates a refresh token (specification 4.2). Every fault of the body is invalid_grant.
@@ -59,8 +58,7 @@ func (s Handlers) Refresh(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	httpapi.JSON(c, http.StatusOK, pair)
-	return nil
+	return httpapi.JSON(c, http.StatusOK, pair)
 }
 
 // Revoke ends the session of a refresh token (specification 4.3). It is 204 whatever is sent; only a write that could
@@ -84,12 +82,11 @@ func (s Handlers) Ping(c *gin.Context) error {
 		ID   string `json:"id"`
 		Name string `json:"name"`
 	}
-	httpapi.JSON(c, http.StatusOK, struct {
+	return httpapi.JSON(c, http.StatusOK, struct {
 		Status    string   `json:"status"`
 		Supplier  supplier `json:"supplier"`
 		ExpiresIn int64    `json:"expires_in"`
 	}{"ok", supplier{p.SupplierID, p.SupplierName}, int64(p.ExpiresAt.Sub(s.now()).Seconds())})
-	return nil
 }
 
 // JWKS publishes the verifying keys.
@@ -98,8 +95,7 @@ func (s Handlers) JWKS(c *gin.Context) error {
 		return err
 	}
 	c.Header("Cache-Control", "public, max-age=300")
-	httpapi.JSON(c, http.StatusOK, s.tokens.jwks())
-	return nil
+	return httpapi.JSON(c, http.StatusOK, s.tokens.jwks())
 }
 
 // RenderError answers the token endpoints' errors: {Error, ErrorDescription} for a refusal, a problem document for all
@@ -111,7 +107,7 @@ func RenderError(c *gin.Context, err error) {
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	httpapi.JSON(c, httpapi.StatusOf(err), envelope{Error: r.code, ErrorDescription: r.Error()})
+	_ = httpapi.JSON(c, httpapi.StatusOf(err), envelope{Error: r.code, ErrorDescription: r.Error()})
 }
 
 // presentedRefreshToken reads the body. A body that is not one is a refusal.

@@ -171,11 +171,20 @@ type Outcome struct {
 }
 
 // Answer answers the page's script.
-func (s *Site) Answer(c *gin.Context, status int, o Outcome) {
+func (s *Site) Answer(c *gin.Context, status int, o Outcome) error {
 	secure(c)
 	challenge(c, status)
 	c.Header("Cache-Control", "no-store")
-	httpapi.JSON(c, status, o)
+	return httpapi.JSON(c, status, o)
+}
+
+// Show answers the page's script with a message and a defined template of a page.
+func (s *Site) Show(c *gin.Context, message, page, name string, data any) error {
+	result, err := s.Fragment(c, page, name, data)
+	if err != nil {
+		return err
+	}
+	return s.Answer(c, http.StatusOK, Outcome{Message: message, Result: result})
 }
 
 // Fragment returns a defined template of a page as HTML, for Outcome.Result.
