@@ -264,14 +264,11 @@ func (s *Scheduler[J]) Queued() []string {
 
 // resetWaiting forgets who waits and returns those who did.
 func (s *Scheduler[J]) resetWaiting() (waited []*destination[J]) {
-	s.starved = false
-	waited = slices.Clone(s.waiting)
+	s.starved, waited, s.waiting = false, s.waiting, nil
 	for _, d := range waited {
 		d.waiting = false
 		s.queue.unpark(d)
 	}
-	clear(s.waiting)
-	s.waiting = s.waiting[:0]
 	return waited
 }
 
