@@ -209,14 +209,20 @@ func (d *Registry) storeHealth(ctx context.Context) {
 	l.unstored(news, end)
 }
 
-// unstored takes in news whose transaction ended so. Failures that may be counted already are not counted again: too
-// few put a state off, too many invent one.
+// unstored takes in news whose transaction ended so, for the next time. Failures that may be counted already are not
+// counted again: too few put a state off, too many invent one. News that came meanwhile are newer and count as such.
 func (l *healthLog) unstored(news map[string]health, end database.End) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for id, old := range news {
 		if end == database.Unknown && old.success.IsZero() {
 			old.failures, old.first = 0, time.Time{}
 		}
-		l.again(id, old)
+		to := called{id, old.address}
+		if newer, known := l.news[to]; known {
+			old = newer.after(old)
+		}
+		l.news[to] = old
 	}
 }
 
@@ -233,17 +239,6 @@ func (l *healthLog) take() map[string]health {
 		}
 	}
 	return news
-}
-
-// again takes in what could not be stored, for the next time. News that came meanwhile are newer and count as such.
-func (l *healthLog) again(supplierID string, old health) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	to := called{supplierID, old.address}
-	if newer, known := l.news[to]; known {
-		old = newer.after(old)
-	}
-	l.news[to] = old
 }
 
 // after returns what both say together, h being the newer one.
