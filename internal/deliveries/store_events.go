@@ -2,7 +2,6 @@ package deliveries
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -102,8 +101,6 @@ const traced = 10_000
 func (d *Keeper) Traced(ctx context.Context, traceID string) ([]string, error) {
 	events, err := d.store.storedEvents(ctx, `(SELECT uid, round, nonce, created_at, supplier_id, trace_id
 		FROM webhook_events ORDER BY uid DESC, round DESC LIMIT $1) AS newest WHERE trace_id = $2 LIMIT 20`, traced, traceID)
-	if err != nil {
-		return nil, fmt.Errorf("look for the request id: %w", err)
-	}
-	return lists.Of(events, func(e storedEvent) string { return e.WebhookID(round.OwnEndpoint) }), nil
+	ids := lists.Of(events, func(e storedEvent) string { return e.WebhookID(round.OwnEndpoint) })
+	return ids, errs.Doing("look for the request id", err)
 }

@@ -86,12 +86,9 @@ func (s *AttemptStore) HeldBy(ctx context.Context, workers []int64) (map[string]
 	list, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT destination, count(*) FROM webhook_deliveries
 		WHERE worker IS NOT NULL AND destination <> 'own' AND `+s.DB.AnyOf("worker", 1)+` GROUP BY destination`,
 		[]any{s.DB.Values(workers)}, func(r *row) []any { return []any{&r.destination, &r.n} })
-	if err != nil {
-		return nil, fmt.Errorf("count attempts in flight: %w", err)
-	}
 	held := make(map[string]int, len(list))
 	for _, r := range list {
 		held[r.destination] = r.n
 	}
-	return held, nil
+	return held, errs.Doing("count attempts in flight", err)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -91,12 +92,9 @@ func (d *Keeper) Underway(ctx context.Context, rounds []round.Round) (map[round.
 		return nil, fmt.Errorf("read events under way: %w", err)
 	}
 	pending, err := d.store.ownOf(ctx, events, ` AND status = 'pending'`)
-	if err != nil {
-		return nil, fmt.Errorf("read deliveries under way: %w", err)
-	}
 	alive := make(map[round.Round]bool, len(rounds))
 	for _, r := range rounds {
 		alive[r] = pending[round.Round{UID: r.UID, Number: r.Number}]
 	}
-	return alive, nil
+	return alive, errs.Doing("read deliveries under way", err)
 }

@@ -2,11 +2,11 @@ package receivers
 
 import (
 	"context"
-	"fmt"
 	"hash/fnv"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -47,14 +47,11 @@ func (d *Registry) Addresses(ctx context.Context, suppliers []string) (map[strin
 	rows, err := database.Query(ctx, d.health.DB.SQL(ctx), `SELECT supplier_id, address FROM webhook_receivers WHERE `+
 		d.health.DB.AnyOf("supplier_id", 1), []any{d.health.DB.Values(suppliers)},
 		func(r *row) []any { return []any{&r.id, &r.address} })
-	if err != nil {
-		return nil, fmt.Errorf("read where receivers are: %w", err)
-	}
 	found := make(map[string]int64, len(rows))
 	for _, r := range rows {
 		found[r.id] = r.address
 	}
-	return found, nil
+	return found, errs.Doing("read where receivers are", err)
 }
 
 func (s *healthStore) moved(ctx context.Context, supplierID, url string, now time.Time) error {
@@ -67,8 +64,5 @@ func (s *healthStore) moved(ctx context.Context, supplierID, url string, now tim
 			paused_at = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) = '' THEN NULL ELSE r.paused_at END,
 			paused_by = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) = '' THEN '' ELSE r.paused_by END`,
 		supplierID, round.ShardOf(supplierID), AddressOf(url), now.UnixMicro(), url)
-	if err != nil {
-		return fmt.Errorf("store that a receiver has another address: %w", err)
-	}
-	return nil
+	return errs.Doing("store that a receiver has another address", err)
 }

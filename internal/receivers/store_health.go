@@ -81,10 +81,7 @@ func (s *healthStore) saveHealth(ctx context.Context, news map[string]health, no
 			}
 			return err
 		})
-	if err != nil {
-		return nil, nil, fmt.Errorf("store the receivers' state: %w", err)
-	}
-	return failing, recovered, nil
+	return failing, recovered, errs.Doing("store the receivers' state", err)
 }
 
 // failingID is a receiver's id when it fails, else an empty one.
@@ -115,10 +112,7 @@ func (s *healthStore) lockFailing(ctx context.Context, receivers []string) (map[
 		ids = append(ids, some...)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("lock receivers: %w", err)
-	}
-	return database.Set(ids), nil
+	return database.Set(ids), errs.Doing("lock receivers", err)
 }
 
 // pause joins the transaction of ctx and reports whether the receiver was not paused before. A supplier's pause takes
@@ -135,10 +129,7 @@ func (s *healthStore) pause(ctx context.Context, supplierID, by string, address 
 			AND (CAST($5 AS bigint) = 0 OR r.address IN (0, CAST($5 AS bigint)))
 		RETURNING paused_at`,
 		supplierID, round.ShardOf(supplierID), by, now.UnixMicro(), address)
-	if err != nil {
-		return false, fmt.Errorf("pause the receiver: %w", err)
-	}
-	return len(since) == 1 && since[0] == now.UnixMicro(), nil
+	return len(since) == 1 && since[0] == now.UnixMicro(), errs.Doing("pause the receiver", err)
 }
 
 // pauseFailing pauses those of the receivers that have been failing since before the given time, and returns them. One
@@ -151,10 +142,7 @@ func (s *healthStore) pauseFailing(ctx context.Context, suppliers []string, befo
 		UPDATE webhook_receivers SET paused_by = 'service', paused_at = $3
 		WHERE paused_by = '' AND failing_since <= $2 AND `+s.DB.AnyOf("supplier_id", 1)+` RETURNING supplier_id`,
 		s.DB.Values(suppliers), before.UnixMicro(), now.UnixMicro())
-	if err != nil {
-		return nil, fmt.Errorf("pause failing receivers: %w", err)
-	}
-	return paused, nil
+	return paused, errs.Doing("pause failing receivers", err)
 }
 
 // resume reports false when an operator paused the receiver and by is not one. Earlier failures count no more for
@@ -198,16 +186,13 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 		return []any{&r.supplierID, &r.Failures, &r.failingSince, &r.success, &r.lastFail, &r.LastError, &r.PausedBy,
 			&r.pausedAt}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read the receivers' states: %w", err)
-	}
 	states := make(map[string]ReceiverState, len(rows))
 	for _, r := range rows {
 		r.PausedAt, r.FailingSince = database.TimeOrNil(r.pausedAt), database.TimeOrNil(r.failingSince)
 		r.LastSuccess, r.LastFailure = database.TimeOrNil(r.success), database.TimeOrNil(r.lastFail)
 		states[r.supplierID] = r.ReceiverState
 	}
-	return states, nil
+	return states, errs.Doing("read the receivers' states", err)
 }
 
 // lockTests makes other test calls of the supplier wait for this transaction and returns when the latest were made. The
