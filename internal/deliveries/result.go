@@ -41,8 +41,7 @@ func (r *Result) Rebase(now time.Time) {
 func NewResult(j Begun, a Answer, outcome Outcome, began time.Time, took time.Duration) Result {
 	r := Result{Begun: j, Began: began, Took: took, response: a.Body, Outcome: outcome}
 	if a.Status != 0 {
-		status := int64(a.Status)
-		r.status = &status
+		r.status = new(int64(a.Status))
 	}
 	switch {
 	case a.Err != nil:

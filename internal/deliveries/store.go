@@ -162,8 +162,7 @@ func (d DraftDelivery) first(now time.Time) (attempts int64, worker, startedAt *
 	if !d.IsBegun {
 		return 0, nil, nil
 	}
-	at := now.UnixMicro()
-	return 1, &d.Worker, &at
+	return 1, &d.Worker, new(now.UnixMicro())
 }
 
 // DraftEvent is an event that is to be stored.

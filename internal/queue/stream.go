@@ -115,8 +115,7 @@ func (c Config) consumerConfig(subjects []string, after time.Time) jetstream.Con
 		config.FilterSubjects = append(config.FilterSubjects, c.outside(subject))
 	}
 	if !after.IsZero() {
-		start := after.Add(1)
-		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &start
+		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, new(after.Add(1))
 	}
 	return config
 }

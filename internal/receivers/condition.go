@@ -58,8 +58,7 @@ func (d *Registry) Conditions(ctx context.Context, suppliers []string, most int)
 	}
 	found := make(map[string]*Condition, len(suppliers))
 	for _, id := range suppliers {
-		c := states[id].Condition()
-		found[id] = &c
+		found[id] = new(states[id].Condition())
 	}
 	return found, d.Count(ctx, found, most)
 }

@@ -91,8 +91,7 @@ func microsOrNull(at time.Time) *int64 {
 	if at.IsZero() {
 		return nil
 	}
-	micros := at.UnixMicro()
-	return &micros
+	return new(at.UnixMicro())
 }
 
 // receiverState returns the state of one receiver; the zero state when it has no row.

@@ -56,8 +56,7 @@ func (s *SelfService) Test(ctx context.Context, supplierID string) (TestResult, 
 	result.DurationMS = time.Since(begun).Milliseconds()
 	result.Response = strings.ToValidUTF8(string(answer.Body), "\uFFFD")
 	if answer.Err != nil {
-		text := deliveries.PublicError(answer.Err.Error())
-		result.Error = &text
+		result.Error = new(deliveries.PublicError(answer.Err.Error()))
 		return result, nil
 	}
 	result.Status = &answer.Status

@@ -49,8 +49,7 @@ func (r ReceiverState) show(view *ReceiverView) {
 		view.PausedBy = &r.PausedBy
 	}
 	if r.LastError != "" {
-		text := deliveries.PublicError(r.LastError)
-		view.LastError = &text
+		view.LastError = new(deliveries.PublicError(r.LastError))
 	}
 }
 
