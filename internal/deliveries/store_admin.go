@@ -174,16 +174,13 @@ func (r deliveryRow) attempts(a attemptRow) bool {
 
 // whole reads a delivery with its last answer; nil when there is none of that id.
 func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
-	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+`, last_response, last_url
-		FROM webhook_deliveries WHERE id = $1`, []any{id},
-		func(r *deliveryRow) []any { return append(r.places(), &r.lastResponse, &r.lastURL) })
-	if err != nil {
-		return nil, fmt.Errorf("read webhook delivery: %w", err)
+	var r deliveryRow
+	found, err := database.One(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+`, last_response, last_url
+		FROM webhook_deliveries WHERE id = $1`, []any{id}, append(r.places(), &r.lastResponse, &r.lastURL)...)
+	if err != nil || !found {
+		return nil, errs.Doing("read webhook delivery", err)
 	}
-	if len(rows) == 0 {
-		return nil, nil
-	}
-	return &rows[0], nil
+	return &r, nil
 }
 
 // attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first. An attempt

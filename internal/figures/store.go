@@ -159,21 +159,15 @@ const countsColumns = `counted_at, enqueued, failed_requests, oldest_us, pending
 
 // newest returns the counts of the latest step; zeros when nothing was counted yet.
 func (s store) newest(ctx context.Context) (c Counts, err error) {
-	type row struct {
-		Counts
-		at, oldest, oldestPending int64
+	var at, oldest, oldestPending int64
+	found, err := database.One(ctx, s.db.ReaderSQL(ctx),
+		`SELECT `+countsColumns+` FROM gauges ORDER BY step DESC LIMIT 1`, nil, &at, &c.Enqueued, &c.FailedRequests, &oldest,
+		&c.Pending, &oldestPending, &c.Dead, &c.Failed, &c.Active, &c.Failing, &c.Paused, &c.Backlog)
+	if err != nil || !found {
+		return Counts{}, errs.Doing("read what is counted", err)
 	}
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx),
-		`SELECT `+countsColumns+` FROM gauges ORDER BY step DESC LIMIT 1`, nil, func(r *row) []any {
-			return []any{&r.at, &r.Enqueued, &r.FailedRequests, &r.oldest, &r.Pending, &r.oldestPending, &r.Dead, &r.Failed,
-				&r.Active, &r.Failing, &r.Paused, &r.Backlog}
-		})
-	if err != nil || len(rows) == 0 {
-		return c, errs.Doing("read what is counted", err)
-	}
-	c = rows[0].Counts
-	c.At, c.Oldest = time.UnixMicro(rows[0].at), time.Duration(rows[0].oldest)*time.Microsecond
-	c.OldestPending = time.Duration(rows[0].oldestPending) * time.Microsecond
+	c.At, c.Oldest = time.UnixMicro(at), time.Duration(oldest)*time.Microsecond
+	c.OldestPending = time.Duration(oldestPending) * time.Microsecond
 	return c, nil
 }
 
