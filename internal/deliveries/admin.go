@@ -27,13 +27,22 @@ func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error
 	return ofRows(rows), err
 }
 
-// Show returns a delivery with its attempts; errs.NotFound when there is none of that id.
+// Show returns a delivery with its attempts, oldest first; errs.NotFound when there is none of that id.
 func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
-	detail, err := d.store.detail(ctx, id)
-	if err == nil && detail == nil {
-		err = unknownDeliveries([]string{id})
+	found, err := d.store.whole(ctx, id)
+	if err != nil {
+		return nil, err
 	}
-	return detail, err
+	if found == nil {
+		return nil, unknownDeliveries([]string{id})
+	}
+	rows, err := d.store.attemptsOf(ctx, *found)
+	if err != nil {
+		return nil, err
+	}
+	return &Detail{Delivery: found.delivery(), Attempts: lists.Of(rows, func(r attemptRow) Attempt {
+		return r.attempt(found.attempts(r))
+	})}, nil
 }
 
 // Redeliver sends deliveries again, all or none, and returns how many they are: each is tried at once, and one that is

@@ -174,9 +174,6 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 	if err != nil {
 		return SentDetail{}, err
 	}
-	if row == nil {
-		return SentDetail{}, errs.New(errs.NotFound, "There is no such delivery.")
-	}
 	return s.store.sentDetail(ctx, *row)
 }
 
@@ -187,14 +184,10 @@ func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDeta
 // It is arrow h, but it changes no request: only deliveries to the own endpoint change one. If retention deletes the
 // row between the look and the lock, nothing happens.
 func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) error {
-	row, err := s.store.sentByID(ctx, supplierID, id)
-	if err != nil {
+	if _, err := s.store.sentByID(ctx, supplierID, id); err != nil {
 		return err
 	}
-	if row == nil {
-		return errs.New(errs.NotFound, "There is no such delivery.")
-	}
-	return s.inTx(ctx, "redeliver", func(ctx context.Context) error {
+	return errs.Doing("redeliver", s.deps.DB.InTx(ctx, "redeliver", func(ctx context.Context) error {
 		found, err := s.store.lockByID(ctx, []string{id})
 		if err != nil {
 			return err
@@ -207,7 +200,7 @@ func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) erro
 			}
 		}
 		return s.store.again(ctx, found, s.deps.Now())
-	})
+	}))
 }
 
 // restAgain is the shortest time between two redeliveries of a delivery that had arrived.
@@ -219,11 +212,6 @@ func (d Delivery) rest(now time.Time) time.Duration {
 		return 0
 	}
 	return d.sentAgain.Add(restAgain).Sub(now)
-}
-
-// inTx runs fn in a transaction and says what failed.
-func (s *SelfService) inTx(ctx context.Context, what string, fn func(context.Context) error) error {
-	return errs.Doing(what, s.deps.DB.InTx(ctx, what, fn))
 }
 
 // undelivered means every status but delivered. Only a recovery accepts it.

@@ -199,18 +199,3 @@ func (s *store) attemptsOf(ctx context.Context, d deliveryRow) ([]attemptRow, er
 	}
 	return rows, nil
 }
-
-// detail returns a delivery with its attempts, oldest first; nil when there is none of that id.
-func (s *store) detail(ctx context.Context, id string) (*Detail, error) {
-	found, err := s.whole(ctx, id)
-	if err != nil || found == nil {
-		return nil, err
-	}
-	rows, err := s.attemptsOf(ctx, *found)
-	if err != nil {
-		return nil, err
-	}
-	return &Detail{Delivery: found.delivery(), Attempts: lists.Of(rows, func(r attemptRow) Attempt {
-		return r.attempt(found.attempts(r))
-	})}, nil
-}

@@ -16,13 +16,13 @@ import (
 // network (PublicError), and only where the destination is the supplier: every look for one is by sentByID or by a
 // filter of that receiver.
 
-// sentByID returns nil when the supplier has no delivery of that id to its own receiver.
+// sentByID returns errs.NotFound when the supplier has no delivery of that id to its own receiver.
 func (s *store) sentByID(ctx context.Context, supplierID, id string) (*deliveryRow, error) {
 	row, err := s.whole(ctx, id)
-	if err != nil || row == nil || row.Destination != supplierID {
-		return nil, err
+	if err == nil && (row == nil || row.Destination != supplierID) {
+		return nil, errs.New(errs.NotFound, "There is no such delivery.")
 	}
-	return row, nil
+	return row, err
 }
 
 // sent returns the delivery as its receiver's owner may see it.

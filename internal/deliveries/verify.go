@@ -33,8 +33,10 @@ type Ledger struct {
 
 // verification is a Verify under way.
 type verification struct {
-	store  *store
-	stuck  time.Time // an attempt that began before is not being made
+	store *store
+	// an attempt that began before should have ended, with its result written: f finds such ones within seconds, so one
+	// that is older is a fault of the service
+	stuck  time.Time
 	counts map[Status]int64
 	faults [len(faultTexts)][]string
 }
@@ -43,7 +45,7 @@ type verification struct {
 // event its delivery to the own endpoint. Delivered ones were answered 2xx, no attempt is missing, and none is stuck.
 // It names up to mostFaults of each kind.
 func (d *Keeper) Verify(ctx context.Context) (Ledger, error) {
-	v := &verification{store: d.store, stuck: d.stuckBefore(),
+	v := &verification{store: d.store, stuck: d.deps.Now().Add(-d.deps.Stuck),
 		counts: map[Status]int64{Pending: 0, Delivered: 0, Dead: 0, Failed: 0}}
 	for _, walk := range []func(context.Context) error{v.deliveries, v.events} {
 		if err := walk(ctx); err != nil {
@@ -55,12 +57,6 @@ func (d *Keeper) Verify(ctx context.Context) (Ledger, error) {
 		ledger.Faults = append(ledger.Faults, found...)
 	}
 	return ledger, nil
-}
-
-// stuckBefore returns when an attempt began that should have ended by now, with its result written: f finds such ones
-// within seconds, so one that is older is a fault of the service.
-func (d *Keeper) stuckBefore() time.Time {
-	return d.deps.Now().Add(-d.deps.Stuck)
 }
 
 // deliveries counts every delivery and notes its faults. A delivery that is made meanwhile is checked too where its id
