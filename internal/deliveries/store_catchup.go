@@ -105,19 +105,11 @@ func (s *AttemptStore) catchUpSQLite(ctx context.Context, suppliers []string, co
 		if !known {
 			continue
 		}
-		ids, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries
-			WHERE destination = $1 AND destination <> 'own' AND status = 'pending' AND worker IS NULL
-				AND (uid, round) > ($2, $3) AND uid <= $4 ORDER BY uid, round LIMIT $5`,
+		some, err := s.claimFirst(ctx, now, worker, attempts,
+			`destination <> 'own' AND (uid, round) > ($2, $3) AND uid <= $4 ORDER BY uid, round LIMIT $5`,
 			id, place[0], place[1], place[2], counts[i])
 		if err != nil {
-			return nil, fmt.Errorf("claim webhook deliveries: %w", err)
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		some, err := s.beginSQLite(ctx, ids, now, worker, attempts)
-		if err != nil {
-			return nil, fmt.Errorf("claim webhook deliveries: %w", err)
+			return nil, err
 		}
 		claimed = append(claimed, some...)
 	}

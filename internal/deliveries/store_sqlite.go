@@ -3,6 +3,7 @@ package deliveries
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -16,19 +17,25 @@ func (s *AttemptStore) claimSQLite(ctx context.Context, wants map[string]int, no
 	attempts int64) ([]Claimed, error) {
 	var claimed []Claimed
 	for destination, n := range wants {
-		ids, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries
-			WHERE status = 'pending' AND worker IS NULL AND destination = $1 AND next_attempt_at <= $2
-			ORDER BY next_attempt_at LIMIT $3`, destination, now.UnixMicro(), n)
-		if err == nil && len(ids) > 0 {
-			var batch []Claimed
-			batch, err = s.beginSQLite(ctx, ids, now, worker, attempts)
-			claimed = append(claimed, batch...)
-		}
+		some, err := s.claimFirst(ctx, now, worker, attempts, `next_attempt_at <= $2 ORDER BY next_attempt_at LIMIT $3`,
+			destination, now.UnixMicro(), n)
 		if err != nil {
-			return nil, fmt.Errorf("claim webhook deliveries: %w", err)
+			return nil, err
 		}
+		claimed = append(claimed, some...)
 	}
 	return claimed, nil
+}
+
+// claimFirst claims those deliveries that wait for a destination, the first argument, and come first.
+func (s *AttemptStore) claimFirst(ctx context.Context, now time.Time, worker, attempts int64, first string,
+	args ...any) (claimed []Claimed, err error) {
+	ids, err := database.Column[string](ctx, s.DB.SQL(ctx), `SELECT id FROM webhook_deliveries
+		WHERE status = 'pending' AND worker IS NULL AND destination = $1 AND `+first, args...)
+	if err == nil && len(ids) > 0 {
+		claimed, err = s.beginSQLite(ctx, ids, now, worker, attempts)
+	}
+	return claimed, errs.Doing("claim webhook deliveries", err)
 }
 
 // beginSQLite begins the next attempt of deliveries; those that have had all of them are dead. The order of its
@@ -111,9 +118,7 @@ func (s *AttemptStore) finishSQLite(ctx context.Context, results []Result, now t
 		if err != nil {
 			return nil, err
 		}
-		for id := range one {
-			written[id] = true
-		}
+		maps.Copy(written, one)
 	}
 	return written, nil
 }
