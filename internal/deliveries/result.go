@@ -1,7 +1,6 @@
 package deliveries
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -77,13 +76,6 @@ func (r Result) Reason() string {
 	default:
 		return "no answer"
 	}
-}
-
-// ByRequest puts results into the order in which transactions lock their requests (see lockByID). Two workers that
-// write results of the same requests then wait for each other instead of deadlocking.
-func (r Result) ByRequest(other Result) int {
-	return cmp.Or(cmp.Compare(r.Round.SupplierID, other.Round.SupplierID),
-		cmp.Compare(r.Round.RequestID, other.Round.RequestID))
 }
 
 // Lost reports whether the delivery has ended without being delivered. The transaction of e fails the request of one to

@@ -104,8 +104,10 @@ func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, wr
 	now time.Time) error {
 	due := map[string]time.Time{}
 	var gone []deliveries.Result
-	// As lockByID says: requests, then receivers.
-	ordered := slices.SortedFunc(slices.Values(results), deliveries.Result.ByRequest)
+	// As lockByID says: requests, then receivers. Two workers that write results of the same requests then wait for each
+	// other instead of deadlocking.
+	ordered := slices.SortedFunc(slices.Values(results),
+		func(a, b deliveries.Result) int { return a.Round.Compare(b.Round) })
 	for _, r := range ordered {
 		switch {
 		case !written[r.ID]:
