@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/round"
 	"github.com/supplyhub/supplyhub/internal/sleep"
@@ -194,37 +195,31 @@ func (d *Dispatcher) giveBackPaused(ctx context.Context) error {
 // aside, so that they delay no other, however many they are.
 func (d *Dispatcher) wanted(ctx context.Context) (list []dispatch.Destination, err error) {
 	list = make([]dispatch.Destination, 0, len(d.agenda.due))
-	var unknown, unusable []string
-	for _, r := range d.agenda.due {
-		to := dispatch.Destination{Name: r.Destination, Failures: r.Failures}
-		if r.Destination != deliveries.OwnEndpoint {
-			switch receiver, known := d.lookup.remembered(r.Destination); {
-			case !known && len(unknown) < lookUpMost:
-				unknown = append(unknown, r.Destination)
-				continue
-			case !known:
-				continue
-			case !receiver.Usable():
-				unusable = append(unusable, r.Destination)
-				continue
-			case !receiver.Signed():
-				continue
-			default:
-				to.Limit = max(receiver.Concurrency, 1)
-			}
+	var unknown []deliveries.DueRow
+	var unusable []string
+	add := func(r deliveries.DueRow, receiver receivers.Receiver) {
+		switch {
+		case r.Destination == deliveries.OwnEndpoint || receiver.Signed():
+			list = append(list, d.destination(r.Destination, receiver, r.Failures))
+		case !receiver.Usable():
+			unusable = append(unusable, r.Destination)
 		}
-		list = append(list, to)
 	}
-	found, err := d.lookup.read(ctx, unknown)
+	for _, r := range d.agenda.due {
+		receiver, known := d.lookup.remembered(r.Destination)
+		switch {
+		case known || r.Destination == deliveries.OwnEndpoint:
+			add(r, receiver)
+		case len(unknown) < lookUpMost:
+			unknown = append(unknown, r)
+		}
+	}
+	found, err := d.lookup.read(ctx, lists.Of(unknown, func(r deliveries.DueRow) string { return r.Destination }))
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range unknown {
-		if r := found[id]; r.Signed() {
-			list = append(list, dispatch.Destination{Name: id, Limit: max(r.Concurrency, 1), Failures: d.agenda.failures(id)})
-		} else if !r.Usable() {
-			unusable = append(unusable, id)
-		}
+	for _, r := range unknown {
+		add(r, found[r.Destination])
 	}
 	return list, d.setAside(ctx, unusable)
 }
@@ -269,12 +264,6 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 		}
 	})
 	return nil
-}
-
-// failures returns the receiver's failures in a row, as the last look read them; the receiver is on the agenda.
-func (a *agenda) failures(destination string) int {
-	i := slices.IndexFunc(a.due, func(r deliveries.DueRow) bool { return r.Destination == destination })
-	return a.due[i].Failures
 }
 
 // claim begins the attempts in the database and has each transaction's sent as soon as it is committed. A delivery

@@ -143,9 +143,7 @@ func (d *Dispatcher) begin(delivery *planned, known deliveries.Standing) {
 		known.Failures >= dispatch.FailingAt || !d.ownership.owns(to)) {
 		return
 	}
-	destination := d.destination(delivery.Destination, delivery.target)
-	destination.Failures = known.Failures
-	delivery.permit, delivery.IsBegun = d.scheduler.Admit(destination)
+	delivery.permit, delivery.IsBegun = d.scheduler.Admit(d.destination(to, delivery.target, known.Failures))
 }
 
 // transactionEnded sends what is begun and committed, and wakes the owners of what waits. When the COMMIT got no answer
@@ -245,9 +243,9 @@ func supplierIDs(events []round.Outgoing) []string {
 }
 
 // destination returns where a call goes, as the scheduler wants to know it.
-func (d *Dispatcher) destination(to string, target receivers.Receiver) dispatch.Destination {
+func (d *Dispatcher) destination(to string, target receivers.Receiver, failures int) dispatch.Destination {
 	if to == deliveries.OwnEndpoint {
-		return dispatch.Destination{Name: deliveries.OwnEndpoint}
+		return dispatch.Destination{Name: to, Failures: failures}
 	}
-	return dispatch.Destination{Name: to, Limit: max(target.Concurrency, 1)}
+	return dispatch.Destination{Name: to, Limit: max(target.Concurrency, 1), Failures: failures}
 }
