@@ -1,6 +1,7 @@
 package sending
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -87,17 +88,14 @@ type Dispatcher struct {
 	*deliveries.Keeper
 	*receivers.Registry
 	*owner
-	deps      Deps
-	attempts  *deliveries.AttemptStore
-	due       *deliveries.DueStore
-	sender    *sender
-	scheduler *dispatch.Scheduler[job]
-	lookup    *lookup
-	results   *groupcommit.Batcher[deliveries.Result, struct{}]
-	metrics   *metrics
-	schedule  deliveries.Schedule
-	notices   notice.Notifier
-	agenda    agenda // of Run alone, but for what expect says
+	due      *deliveries.DueStore
+	sender   *sender
+	lookup   *lookup
+	results  *groupcommit.Batcher[deliveries.Result, struct{}]
+	metrics  *metrics
+	schedule deliveries.Schedule
+	notices  notice.Notifier
+	agenda   agenda // of Run alone, but for what expect says
 
 	unwritten sync.WaitGroup // of the attempts that are held, those that have a slot or had one
 
@@ -121,15 +119,11 @@ func New(deps Deps) *Dispatcher {
 			return ctx, func(int, error) {}
 		}
 	}
-	if deps.Drain == 0 {
-		deps.Drain = defaultDrain
-	}
+	deps.Drain = cmp.Or(deps.Drain, defaultDrain)
 	d := &Dispatcher{
-		deps: deps, notices: notice.OrNone(deps.Notifier), attempts: deliveries.NewAttemptStore(deps.DB),
-		due:    deliveries.NewDueStore(deps.DB),
+		owner: newOwner(deps), notices: notice.OrNone(deps.Notifier), due: deliveries.NewDueStore(deps.DB),
 		sender: newSender(deps), schedule: deps.Schedule, lookup: newLookup(deps.Destinations, time.Now),
 	}
-	d.owner = newOwner(deps)
 	d.Keeper = deliveries.NewKeeper(deliveries.KeeperDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Ledger: deps.Ledger,
 		Notifier: deps.Notifier, Stuck: deps.Timeout + 2*storeTimeout})
 	d.Registry = receivers.NewRegistry(receivers.RegistryDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now,
@@ -139,7 +133,6 @@ func New(deps Deps) *Dispatcher {
 	d.writing, d.stopWrites = context.WithCancel(context.Background())
 	d.scheduler = dispatch.New(dispatch.Config[job]{Slots: deps.Concurrency, Now: time.Now, Send: d.attempt,
 		GiveBack: d.putBack, Wake: d.Wake})
-	d.owner.scheduler = d.scheduler
 	d.metrics = newMetrics(deps.Registerer, d.scheduler.InFlight)
 	d.results = groupcommit.New(deps.DB.Flushers(), resultsBatch, resultsLinger, d.flushResults)
 	return d
@@ -160,24 +153,14 @@ func (d *Dispatcher) Close() {
 // is stored when the last attempt has said what it came to; with the lease, at last, attempts still begun are made due,
 // so that another worker need not wait until it runs out.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx)) // the drain needs the lease
-	got, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		d.keepLease(leasing, got)
-	}()
-	learning, stopLearning := context.WithCancel(context.WithoutCancel(ctx))
-	learnt := make(chan struct{})
-	go func() {
-		defer close(learnt)
-		d.KeepHealth(learning)
-	}()
+	lasting := context.WithoutCancel(ctx) // the drain needs the lease
+	got := make(chan struct{})
+	endLeasing := background(lasting, func(ctx context.Context) { d.keepLease(ctx, got) })
+	endLearning := background(lasting, d.KeepHealth)
 	defer func() {
-		stopLearning()
-		<-learnt
-		stopLeasing()
-		<-ended
-		d.endLease(context.WithoutCancel(ctx))
+		endLearning()
+		endLeasing()
+		d.endLease(lasting)
 	}()
 	select {
 	case <-got:
@@ -185,7 +168,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	d.scheduler.Start()
 	for ctx.Err() == nil {
-		pause, err := d.claimOnce(context.WithoutCancel(ctx))
+		pause, err := d.claimOnce(lasting)
 		if err != nil {
 			if !errors.Is(err, errNoLease) { // why, the renewals log once a minute
 				d.deps.Log.WarnContext(ctx, "look for due deliveries failed", "error", err)
@@ -195,7 +178,18 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 		sleep.Until(ctx, pause, d.wake)
 	}
-	return d.drain(context.WithoutCancel(ctx))
+	return d.drain(lasting)
+}
+
+// background runs something in the background until end is called, which waits for it.
+func background(ctx context.Context, run func(context.Context)) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	return func() {
+		stop()
+		running.Wait()
+	}
 }
 
 // drain ends what Run began. First the other workers learn that this one stops, so that its shards go to them while it
