@@ -23,16 +23,16 @@ const operatorEvents = "operator"
 // TestCall implements receivers.TestCaller.
 func (d *Dispatcher) TestCall(ctx context.Context, supplierID, id string, to receivers.Receiver,
 	event []byte) deliveries.Answer {
-	return d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID,
+	return d.sender.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: supplierID,
 		Round:   round.Round{SupplierID: supplierID},
 		TraceID: logctx.RequestID(ctx), Body: event}, target: to}, d.deps.Now())
 }
 
 // callOnce makes one call that no row keeps, within the time of an attempt.
-func (d *Dispatcher) callOnce(ctx context.Context, j job, at time.Time) deliveries.Answer {
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timeout)
+func (s *sender) callOnce(ctx context.Context, j job, at time.Time) deliveries.Answer {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return d.sender.send(ctx, j, at)
+	return s.send(ctx, j, at)
 }
 
 // unsampled is where a call belongs that is no part of a trace.
@@ -44,9 +44,7 @@ func TryOperator(ctx context.Context, to receivers.Receiver, id string, body []b
 	timeout time.Duration) deliveries.Answer {
 	s := newSender(Deps{Timeout: timeout})
 	defer s.close()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return s.send(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id,
+	return s.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id,
 		TraceParent: unsampled, Body: body}, target: to}, at)
 }
 
@@ -55,7 +53,7 @@ func TryOperator(ctx context.Context, to receivers.Receiver, id string, body []b
 func (d *Dispatcher) SendToOperator(ctx context.Context, to receivers.Receiver, id string, body []byte,
 	attempt int64) (outcome deliveries.Outcome, reason string) {
 	at := d.deps.Now()
-	a := d.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id, Body: body},
+	a := d.sender.callOnce(ctx, job{Begun: deliveries.Begun{ID: id, Destination: operatorEvents, TraceID: id, Body: body},
 		target: to}, at)
 	if err := a.Failure(); err != nil {
 		reason = err.Error()
