@@ -15,7 +15,7 @@ import (
 
 // special are the networks that are not the public Internet, by the special-purpose registries of IANA. IPv6 is the
 // other way round: public is 2000::/3 without these.
-var special = [...]netip.Prefix{
+var special = Networks{
 	netip.MustParsePrefix("0.0.0.0/8"),       // this network
 	netip.MustParsePrefix("10.0.0.0/8"),      // private
 	netip.MustParsePrefix("100.64.0.0/10"),   // shared by carriers
@@ -50,15 +50,11 @@ func isPublic(address netip.Addr) bool {
 	if !address.IsValid() || address.Is6() && !publicIPv6.Contains(address) {
 		return false
 	}
-	for _, network := range special {
-		if network.Contains(address) {
-			return false
-		}
-	}
-	return true
+	return !special.contains(address)
 }
 
-// Networks are the operator's own with public addresses, WEBHOOK_DENY_NETWORKS.
+// Networks are some that no receiver may be in, such as the operator's own with public addresses,
+// WEBHOOK_DENY_NETWORKS.
 type Networks []netip.Prefix
 
 func (n Networks) contains(address netip.Addr) bool {
