@@ -22,12 +22,6 @@ const (
 	probe = root + "probe" // subject of messages that show whether the queue takes any; no worker reads it
 )
 
-// message is what waits to be sent, under the server's name of its subject.
-type message struct {
-	subject string
-	body    []byte
-}
-
 // Publish publishes a message under its subject. It returns at once and never fails: a message that cannot be sent now
 // is counted as dropped.
 func (q *Queue) Publish(subject string, body []byte) {
@@ -38,7 +32,7 @@ func (q *Queue) Publish(subject string, body []byte) {
 	select {
 	case <-q.stopped:
 		q.metrics.dropped.Inc()
-	case q.outgoing <- message{subject: q.cfg.outside(subject), body: body}:
+	case q.outgoing <- &nats.Msg{Subject: q.cfg.outside(subject), Data: body}:
 	default:
 		q.metrics.dropped.Inc()
 	}
@@ -72,8 +66,8 @@ func (q *Queue) sendRest() {
 }
 
 // send hands a message to the connection. It may block while the server does not read.
-func (q *Queue) send(m message) {
-	if _, err := q.js.PublishMsgAsync(&nats.Msg{Subject: m.subject, Data: m.body}); err != nil {
+func (q *Queue) send(m *nats.Msg) {
+	if _, err := q.js.PublishMsgAsync(m); err != nil {
 		q.metrics.dropped.Inc() // disconnected meanwhile, or the window stayed full
 	}
 }

@@ -92,7 +92,7 @@ type Queue struct {
 	rights   *trouble     // what may not be published
 	deaf     *trouble     // what may not be subscribed to
 	reached  atomic.Bool  // a server is
-	outgoing chan message
+	outgoing chan *nats.Msg
 	stop     context.CancelFunc
 	stopped  <-chan struct{}
 	running  sync.WaitGroup
@@ -134,7 +134,7 @@ func newQueue(cfg Config) *Queue {
 	cfg = cfg.withDefaults()
 	const lacking = "the NATS user lacks a permission, trying on"
 	of := func(what string) *trouble { return &trouble{what: what, log: cfg.Log} }
-	return &Queue{cfg: cfg, log: cfg.Log, outgoing: make(chan message, publishBuffer),
+	return &Queue{cfg: cfg, log: cfg.Log, outgoing: make(chan *nats.Msg, publishBuffer),
 		link:    &trouble{what: "queue cannot be connected, trying on", log: cfg.Log.With("servers", shown(cfg.URL))},
 		reports: of("queue reports an error"),
 		store:   of("the queue's stream cannot be made, trying on"),
