@@ -37,33 +37,26 @@ type store struct {
 	events Outbox // where the estimates of own events are
 }
 
-// requestRow is a request as it is stored; the schema says what each column means.
+// requestRow is what is read of a stored request; the schema says what each column means.
 type requestRow struct {
-	SupplierID         string `gorm:"primaryKey"`
-	ID                 int64  `gorm:"primaryKey;autoIncrement:false"`
+	SupplierID         string
+	ID                 int64
 	Status             Status
 	Round              int64
 	Digest             []byte
-	ShopCode           string
 	Body               []byte
 	TraceID            string
 	TraceParent        *string // null: it is not traced
 	UID                int64
-	Received           int64
-	DueAt              *int64
-	Tries              int64
 	SelectedEstimateID *string
 	SelectedAt         *int64
 	Failure            string
-	CreatedAt          int64   `gorm:"autoCreateTime:false"`
-	UpdatedAt          int64   `gorm:"autoUpdateTime:false"`
-	Estimates          *string // null until they are received, and when they are those of the event of the round Received
+	CreatedAt          int64
+	UpdatedAt          int64
+	Estimates          *string // null until they are received, and when they are those of an event
 	Unavailable        *string
-	Event              []byte `gorm:"->"` // that has them; null: the row has, or nothing
+	Event              []byte // that has them; null: the row has, or nothing
 }
-
-// TableName returns gorm's name for the rows.
-func (requestRow) TableName() string { return "material_requests" }
 
 // request decodes the canonical body and adds what is stored next to it.
 func (r requestRow) request() (Request, error) {
