@@ -206,11 +206,5 @@ func queryRequests[T any](ctx context.Context, s *store, pool database.Pool, key
 	return queryRounds(ctx, s.db, pool, rounds, columns, lock, statement, places)
 }
 
-// writtenKeys runs a writing statement that returns the keys of what it wrote.
-func (s *store) writtenKeys(ctx context.Context, statement string, args []any) (map[requestKey]bool, error) {
-	keys, err := database.Query(ctx, s.db.SQL(ctx), statement, args, (*requestKey).place)
-	return database.Set(keys), err
-}
-
 // place returns where database.Query reads a key to.
 func (k *requestKey) place() []any { return []any{&k.SupplierID, &k.ID} }

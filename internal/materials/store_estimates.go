@@ -48,8 +48,8 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 	supplier := func(i receiptItem) string { return i.SupplierID }
 	err := database.BySupplier(s.db, items, supplier, func(items []receiptItem) error {
 		statement, args := build(items, now)
-		some, err := s.writtenKeys(ctx, statement, args)
-		maps.Copy(taken, some)
+		some, err := database.Query(ctx, s.db.SQL(ctx), statement, args, (*requestKey).place)
+		maps.Copy(taken, database.Set(some))
 		return err
 	})
 	return taken, errs.Doing("store estimates", err)
