@@ -39,6 +39,14 @@ const (
 	Failed    Status = "failed"    // could not be estimated, or not delivered in the whole schedule
 )
 
+// WhyFailed returns what is stored as why a request is failed; nil in any other state.
+func (s Status) WhyFailed(failure string) *string {
+	if s != Failed {
+		return nil
+	}
+	return &failure
+}
+
 // Valid reports whether s is one of the four states.
 func (s Status) Valid() bool {
 	return slices.Contains([]Status{Enqueued, Estimated, Selected, Failed}, s)

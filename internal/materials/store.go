@@ -81,14 +81,8 @@ func (r requestRow) record() (Record, error) {
 		Request: request, Status: r.Status, Round: r.Round, UID: r.UID,
 		CreatedAt: instant(r.CreatedAt), UpdatedAt: instant(r.UpdatedAt),
 		Estimates: []webhook.Estimate{}, Unavailable: []webhook.Unavailable{},
-		SelectedEstimateID: r.SelectedEstimateID,
-	}
-	if r.Status == Failed {
-		record.Failure = &r.Failure
-	}
-	if r.SelectedAt != nil {
-		at := instant(*r.SelectedAt)
-		record.SelectedAt = &at
+		SelectedEstimateID: r.SelectedEstimateID, SelectedAt: database.TimeOrNil(r.SelectedAt),
+		Failure: r.Status.WhyFailed(r.Failure),
 	}
 	if r.Event != nil {
 		event, err := unpacked[webhook.Event](r.Event)

@@ -72,16 +72,11 @@ func (s *store) queryOverviews(ctx context.Context, query string, args ...any) (
 	if err != nil {
 		return nil, fmt.Errorf("list material requests: %w", err)
 	}
-	list := make([]Overview, len(rows))
-	for i := range rows {
-		row := &rows[i]
-		if row.Status == Failed {
-			row.Failure = &row.failure
-		}
+	return lists.Of(rows, func(row overviewRow) Overview {
+		row.Failure = row.Status.WhyFailed(row.failure)
 		row.CreatedAt, row.UpdatedAt = instant(row.createdAt), instant(row.updatedAt)
-		list[i] = row.Overview
-	}
-	return list, nil
+		return row.Overview
+	}), nil
 }
 
 // overviews reads a page of what the filter chooses. It returns the uid behind which the next page begins; 0: that was

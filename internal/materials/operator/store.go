@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -21,14 +22,6 @@ type requestKey struct {
 type store struct {
 	db     *database.DB
 	events Events // where estimates are that are not in the row
-}
-
-// whyFailed returns why a request is failed; nil in any other state.
-func whyFailed(status materials.Status, failure string) *string {
-	if status != materials.Failed {
-		return nil
-	}
-	return &failure
 }
 
 // roundsOf returns the rounds of a request, oldest first, the current one last.
@@ -47,16 +40,11 @@ func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.
 	if err != nil {
 		return nil, fmt.Errorf("read rounds: %w", err)
 	}
-	rounds := make([]materials.RoundOverview, len(rows))
-	for i, row := range rows {
-		rounds[i] = materials.RoundOverview{Number: row.Number, Status: row.Status,
-			Failure: whyFailed(row.Status, row.failure), CreatedAt: instant(row.began)}
-	}
-	return rounds, nil
+	return lists.Of(rows, func(r row) materials.RoundOverview {
+		r.Failure, r.CreatedAt = r.Status.WhyFailed(r.failure), time.UnixMicro(r.began).UTC()
+		return r.RoundOverview
+	}), nil
 }
-
-// instant returns a stored time.
-func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // verifiedRow is a request and what Verify asks of it.
 type verifiedRow struct {
