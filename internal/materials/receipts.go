@@ -60,7 +60,7 @@ type receiptState struct {
 	uid, round int64
 	received   int64        // the latest round whose own event was received
 	began      int64        // when the round began
-	postedAt   int64        // of the latest event of this round that the supplier posted itself
+	postedAt   *int64       // of the latest event of this round that the supplier posted itself, nil when there is none
 	webhookIDs string       // the marks of those events' webhook-ids
 	latest     *receiptItem // what this batch stores, nil for nothing
 }
@@ -72,7 +72,8 @@ func (r *receiptState) apply(item receiptItem) receiptResult {
 		return receiptUnknown
 	case item.own && (item.uid != r.uid || item.number != r.round), r.knows(item):
 		return receiptObsolete
-	case !item.own && item.postedAt < max(r.postedAt, r.began-eventSkew.Microseconds()):
+	case !item.own && (item.postedAt < r.began-eventSkew.Microseconds() ||
+		r.postedAt != nil && item.postedAt < *r.postedAt):
 		r.webhookIDs += item.mark()
 		return receiptStale
 	case !r.status.CanBecome(Estimated):
@@ -81,7 +82,7 @@ func (r *receiptState) apply(item receiptItem) receiptResult {
 		r.received = item.number
 	default:
 		r.webhookIDs += item.mark()
-		r.postedAt = item.postedAt
+		r.postedAt = &item.postedAt
 	}
 	r.status, r.latest = Estimated, &item
 	return receiptStored

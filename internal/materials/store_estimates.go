@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"strings"
 	"time"
 
@@ -99,7 +98,6 @@ func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[reques
 	type row struct {
 		requestKey
 		receiptState
-		postedAt *int64
 	}
 	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, status, uid, round, received,
 		coalesce(round_at, created_at) AS began, posted_at, webhook_ids`, true,
@@ -112,12 +110,7 @@ func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[reques
 	}
 	states := make(map[requestKey]*receiptState, len(rows))
 	for _, r := range rows {
-		state := r.receiptState
-		state.postedAt = math.MinInt64
-		if r.postedAt != nil {
-			state.postedAt = *r.postedAt
-		}
-		states[r.requestKey] = &state
+		states[r.requestKey] = &r.receiptState
 	}
 	return states, nil
 }
@@ -134,20 +127,12 @@ func (s *store) saveReceipt(ctx context.Context, key requestKey, state *receiptS
 	if state.latest != nil {
 		set += `, status = 'estimated', due_at = NULL, failure = '', updated_at = $4,
 			received = $5, posted_at = $6, estimates = $7, unavailable = $8`
-		args = append(args, now.UnixMicro(), state.received, postedAt(state.postedAt), state.latest.estimates,
+		args = append(args, now.UnixMicro(), state.received, state.postedAt, state.latest.estimates,
 			state.latest.unavailable)
 	}
 	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE material_requests SET `+set+` WHERE supplier_id = $1 AND id = $2`,
 		args...)
 	return errs.Doing("store estimates", err)
-}
-
-// postedAt returns the column's value: null when the supplier has posted no event of the round.
-func postedAt(at int64) *int64 {
-	if at == math.MinInt64 {
-		return nil
-	}
-	return &at
 }
 
 // choose moves an estimated request to selected; false when it is not estimated any more. selected_at is what orders
