@@ -12,12 +12,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// requestKey names one request: ids are the supplier's own.
-type requestKey struct {
-	SupplierID string
-	ID         int64
-}
-
 // store reads and deletes what package materials keeps.
 type store struct {
 	db     *database.DB
@@ -60,8 +54,8 @@ func (r *verifiedRow) places() []any {
 		&r.faults[2]}
 }
 
-// verified checks the next requests behind a key.
-func (s *store) verified(ctx context.Context, after requestKey, late time.Time, limit int) ([]verifiedRow, error) {
+// verified checks the next requests behind one.
+func (s *store) verified(ctx context.Context, after round.Round, late time.Time, limit int) ([]verifiedRow, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id, id, uid, round, status,
 			status = 'enqueued' AND due_at IS NULL,
 			CASE WHEN status IN ('estimated', 'selected') AND (estimates IS NULL OR unavailable IS NULL) THEN `+
@@ -69,7 +63,7 @@ func (s *store) verified(ctx context.Context, after requestKey, late time.Time, 
 			status = 'selected' AND (selected_estimate_id IS NULL OR selected_at IS NULL),
 			status = 'enqueued' AND coalesce(due_at < $3, false)
 		FROM material_requests WHERE (supplier_id, id) > ($1, $2) ORDER BY supplier_id, id LIMIT $4`,
-		[]any{after.SupplierID, after.ID, late.UnixMicro(), limit}, (*verifiedRow).places)
+		[]any{after.SupplierID, after.RequestID, late.UnixMicro(), limit}, (*verifiedRow).places)
 	return rows, errs.Doing("verify material requests", err)
 }
 

@@ -43,7 +43,7 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 		materials.Enqueued: 0, materials.Estimated: 0, materials.Selected: 0, materials.Failed: 0}}
 	var faults [len(faultTexts)][]string
 	late := s.deps.Now().Add(-lateAfter)
-	for after := (requestKey{ID: math.MinInt64}); ; {
+	for after := (round.Round{RequestID: math.MinInt64}); ; {
 		batch, err := s.store.verified(ctx, after, late, verifyBatch)
 		if err != nil {
 			return Ledger{}, err
@@ -54,8 +54,7 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 		if err := s.check(ctx, batch, underway, ledger.Requests, &faults); err != nil {
 			return Ledger{}, err
 		}
-		last := batch[len(batch)-1]
-		after = requestKey{last.SupplierID, last.RequestID}
+		after = batch[len(batch)-1].Round
 	}
 	for _, found := range faults {
 		ledger.Faults = append(ledger.Faults, found...)
