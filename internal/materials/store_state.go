@@ -78,10 +78,7 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 	if err != nil {
 		return round.Round{}, false, fmt.Errorf("begin the next round: %w", err)
 	}
-	if !moved {
-		return round.Round{}, false, nil
-	}
-	return next, true, nil
+	return next, moved, nil
 }
 
 // lockAll holds the requests until the transaction ends, in the one order in which all batches lock. Their deliveries
