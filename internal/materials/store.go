@@ -46,7 +46,7 @@ type requestRow struct {
 	Digest             []byte
 	Body               []byte
 	TraceID            string
-	TraceParent        *string // null: it is not traced
+	TraceParent        string
 	UID                int64
 	SelectedEstimateID *string
 	SelectedAt         *int64
@@ -64,10 +64,7 @@ func (r requestRow) request() (Request, error) {
 	if err != nil {
 		return Request{}, fmt.Errorf("decode request %d: %w", r.ID, err)
 	}
-	request.SupplierID, request.ID, request.TraceID = r.SupplierID, r.ID, r.TraceID
-	if r.TraceParent != nil {
-		request.TraceParent = *r.TraceParent
-	}
+	request.SupplierID, request.ID, request.TraceID, request.TraceParent = r.SupplierID, r.ID, r.TraceID, r.TraceParent
 	return request, nil
 }
 
@@ -149,8 +146,8 @@ func (s *store) status(ctx context.Context, key requestKey) (status Status, err 
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
 // if any, are not on offer while fresh ones are made.
 func columns(bodyOf func(supplier, uid, number string) string, supplier string) string {
-	return `r.supplier_id, r.id, status, round, r.uid, trace_id, trace_parent, failure, created_at, updated_at,
-		selected_estimate_id, selected_at, body, estimates, unavailable,
+	return `r.supplier_id, r.id, status, round, r.uid, trace_id, coalesce(trace_parent, ''), failure,
+		created_at, updated_at, selected_estimate_id, selected_at, body, estimates, unavailable,
 		CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
 		bodyOf(supplier, `r.uid`, `r.received`) + ` END`
 }

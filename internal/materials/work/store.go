@@ -23,14 +23,13 @@ func (s *store) read(ctx context.Context, rounds []round.Round, maxBytes int) (
 	requests []*pending, rest []round.Round, err error) {
 	type dueRow struct {
 		round.Round
-		traceID     string
-		traceParent *string // null: it is not traced
-		tries       int64
-		body        []byte // nil: it is larger than its share
+		traceID, traceParent string
+		tries                int64
+		body                 []byte // nil: it is larger than its share
 	}
 	rows, err := materials.QueryRounds(ctx, s.db, s.db.ReaderSQL(ctx), rounds,
 		`supplier_id, id, uid, round, trace_id, trace_parent, body, status, due_at, tries`,
-		fmt.Sprintf(`SELECT r.supplier_id, r.id, r.uid, r.round, r.trace_id, r.trace_parent, r.tries,
+		fmt.Sprintf(`SELECT r.supplier_id, r.id, r.uid, r.round, r.trace_id, coalesce(r.trace_parent, ''), r.tries,
 				CASE WHEN %s <= %d THEN r.body END
 			FROM %%s WHERE r.status = 'enqueued' AND r.due_at IS NOT NULL AND r.uid = k.uid
 				AND r.round = k.number`, materials.BodySize,
@@ -51,9 +50,7 @@ func (s *store) read(ctx context.Context, rounds []round.Round, maxBytes int) (
 			request, err = materials.Request{}, invalid(err)
 		}
 		request.SupplierID, request.ID, request.TraceID = row.SupplierID, row.RequestID, row.traceID
-		if row.traceParent != nil {
-			request.TraceParent = *row.traceParent
-		}
+		request.TraceParent = row.traceParent
 		requests = append(requests, &pending{Request: request, Round: row.Round, tries: row.tries,
 			size: int64(len(row.body)), err: err})
 	}
