@@ -1,6 +1,7 @@
 package work
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -88,15 +89,13 @@ func (h *hand) add(rounds []round.Round) {
 }
 
 // without returns those of the rounds that are not in hand.
-func (h *hand) without(rounds []round.Round) (list []round.Round) {
+func (h *hand) without(rounds []round.Round) []round.Round {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, r := range rounds {
-		if _, known := h.rounds[r]; !known {
-			list = append(list, r)
-		}
-	}
-	return list
+	return slices.DeleteFunc(rounds, func(r round.Round) bool {
+		_, known := h.rounds[r]
+		return known
+	})
 }
 
 // more notes that more rounds are due than a look has found.
@@ -136,12 +135,7 @@ func (h *hand) await() int {
 }
 
 func (h *hand) mayBegin() bool {
-	for _, l := range h.turn {
-		if h.share(l) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.turn, func(l *line) bool { return h.share(l) > 0 })
 }
 
 // take begins at most n of the rounds that wait, some of each line in its turn.
@@ -219,11 +213,9 @@ func (h *hand) done(rounds ...round.Round) {
 func (h *hand) keep(serves func(supplierID string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept := h.turn[:0]
-	for _, l := range h.turn {
+	h.turn = slices.DeleteFunc(h.turn, func(l *line) bool {
 		if serves(l.supplier) {
-			kept = append(kept, l)
-			continue
+			return false
 		}
 		for _, r := range l.waiting {
 			delete(h.rounds, r)
@@ -232,9 +224,8 @@ func (h *hand) keep(serves func(supplierID string) bool) {
 		if l.waiting = nil; l.running.rounds == 0 {
 			delete(h.lines, l.supplier)
 		}
-	}
-	clear(h.turn[len(kept):])
-	h.turn = kept
+		return true
+	})
 }
 
 // close begins nothing more. Rounds that wait stay due.

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -59,9 +60,7 @@ func (s *Service) Own(shards, orphans []int) {
 	l := &s.looking
 	l.mu.Lock()
 	l.owned = shards
-	for _, shard := range orphans {
-		l.fresh[shard] = true
-	}
+	maps.Copy(l.fresh, database.Set(orphans))
 	l.mu.Unlock()
 	owned := database.Set(shards)
 	s.hand.keep(func(supplierID string) bool { return owned[round.ShardOf(supplierID)] })
@@ -176,9 +175,7 @@ func (l *looker) next(now time.Time, all bool) (looks []shardLook, fresh map[int
 func (l *looker) again(fresh map[int]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for shard := range fresh {
-		l.fresh[shard] = true
-	}
+	maps.Copy(l.fresh, fresh)
 }
 
 // went notes where a look ended, and reports whether it left something out. After one that visited all suppliers the
