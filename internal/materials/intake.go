@@ -73,7 +73,7 @@ func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
 func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), intakeTimeout)
 	defer cancel()
-	first := firstOfEach(items)
+	first := firstOfEach(items, func(item intakeItem) requestKey { return item.requestKey })
 	packBodies(first)
 	uids, err := s.store.insert(ctx, first, s.deps.Now())
 	if err != nil {
@@ -105,9 +105,9 @@ func packBodies(items []intakeItem) {
 	}
 }
 
-// firstOfEach returns the batch's requests, the first of each key, in the one order in which all batches lock rows.
-func firstOfEach(items []intakeItem) []intakeItem {
+// firstOfEach returns a batch's items, the first of each key, in the one order in which all batches lock rows.
+func firstOfEach[T any](items []T, key func(T) requestKey) []T {
 	first := slices.Clone(items)
-	slices.SortStableFunc(first, func(a, b intakeItem) int { return a.requestKey.compare(b.requestKey) })
-	return slices.CompactFunc(first, func(a, b intakeItem) bool { return a.requestKey == b.requestKey })
+	slices.SortStableFunc(first, func(a, b T) int { return key(a).compare(key(b)) })
+	return slices.CompactFunc(first, func(a, b T) bool { return key(a) == key(b) })
 }

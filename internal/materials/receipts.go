@@ -154,9 +154,8 @@ func (s *Service) flushReceipts(_ context.Context, items []receiptItem) ([]recei
 
 // ownReceipts returns the first own event of each request, in the one order in which all batches lock.
 func ownReceipts(items []receiptItem) []receiptItem {
-	first := slices.DeleteFunc(slices.Clone(items), func(item receiptItem) bool { return !item.own })
-	slices.SortStableFunc(first, func(a, b receiptItem) int { return a.requestKey.compare(b.requestKey) })
-	return slices.CompactFunc(first, func(a, b receiptItem) bool { return a.requestKey == b.requestKey })
+	own := slices.DeleteFunc(slices.Clone(items), func(item receiptItem) bool { return !item.own })
+	return firstOfEach(own, func(item receiptItem) requestKey { return item.requestKey })
 }
 
 // decideReceipts decides on the events at the given places, in their order, while it holds the requests' rows. A
