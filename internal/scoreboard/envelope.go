@@ -81,8 +81,10 @@ func encode(b Board, day time.Time, source string, now time.Time) ([]byte, error
 			ScheduledDate: at.Format(time.DateOnly), ScheduledTime: at.Format("15:04"), StageNamePT: g.Stage.NamePT(),
 			HomeScore: max(g.Score[0], 0), AwayScore: max(g.Score[1], 0)}
 	}
-	if current, found := currentGame(games); found {
-		c.Stage, c.Round = current.Stage, current.Round
+	for _, g := range games { // the first that is not finished, else the last
+		if c.Stage, c.Round = g.Stage, g.Round; g.Status != Finished {
+			break
+		}
 	}
 	c.StageNamePT = c.Stage.NamePT()
 	stamp := now.In(promised()).Format(stampShape)
@@ -90,19 +92,6 @@ func encode(b Board, day time.Time, source string, now time.Time) ([]byte, error
 	r.Metadata.Ping.Active, r.Metadata.Ping.Status, r.Metadata.Ping.LastPingAt = true, statusText, stamp
 	body, err := json.Marshal(envelope{ShortMessage: onSuccess, Response: r, Messages: []message{}, HTTPStatusCode: 200})
 	return body, errs.Doing("encode scoreboard", err)
-}
-
-// currentGame returns the competition's stage and round: the first that is not finished, else the last.
-func currentGame(games []Game) (Game, bool) {
-	for _, g := range games {
-		if g.Status != Finished {
-			return g, true
-		}
-	}
-	if len(games) == 0 {
-		return Game{}, false
-	}
-	return games[len(games)-1], true
 }
 
 // failed returns the body of an answer without a scoreboard.
