@@ -1,6 +1,9 @@
 package scoreboard
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // The words of the answer are Portuguese, whatever the providers say.
 
@@ -29,10 +32,7 @@ func CompetitionName(league int64, name string) string {
 		1452: "Copa Intercontinental",
 		1082: "Amistosos Internacionais",
 	}
-	if found, ok := known[league]; ok {
-		return found
-	}
-	return strings.TrimSpace(name)
+	return cmp.Or(known[league], strings.TrimSpace(name))
 }
 
 // WorldCup is the Portuguese name of the FIFA World Cup.

@@ -1,6 +1,7 @@
 package scoreboard
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -80,9 +81,7 @@ var knownNations = sync.OnceValue(func() nations {
 		portuguese[region.String()], known.byCode[region.ISO3()] = name, name
 		known.byName[fold(inEnglish.Name(region))] = name
 	}
-	for _, part := range []string{"ENG", "NIR", "SCO", "WAL"} {
-		portuguese[part] = inFootball[part]
-	}
+	maps.Copy(portuguese, inFootball) // the United Kingdom's parts are no regions
 	for code, region := range footballCodes() {
 		known.byCode[code] = portuguese[region]
 	}

@@ -4,6 +4,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,10 +143,7 @@ func (c *Client) refusal(status int, answer Object) error {
 
 // message returns the provider's words about its answer, without the key.
 func (c *Client) message(answer Object) string {
-	text := answer.Text("message")
-	if text == "" {
-		text = answer.Text("error")
-	}
+	text := cmp.Or(answer.Text("message"), answer.Text("error"))
 	if c.key != "" {
 		text = strings.ReplaceAll(text, c.key, "[key]")
 	}

@@ -1,6 +1,7 @@
 package sportmonks
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -72,10 +73,8 @@ func (f fixture) team(side, other string, half int) scoreboard.Team {
 	}
 	p := f.participant(side, other, called)
 	id, _ := p.Int("id")
-	team := scoreboard.Team{ID: id, Name: p.Text("name"), Acronym: p.Text("short_code"), Logo: p.Text("image_path")}
-	if team.Name == "" {
-		team.Name = called
-	}
+	team := scoreboard.Team{ID: id, Name: cmp.Or(p.Text("name"), called), Acronym: p.Text("short_code"),
+		Logo: p.Text("image_path")}
 	team.NamePT = team.Name
 	if p.Text("type") == "national" {
 		country := p.Member("country")

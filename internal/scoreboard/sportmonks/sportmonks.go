@@ -2,6 +2,7 @@
 package sportmonks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -73,15 +74,8 @@ func (p *Provider) add(ctx context.Context, board *scoreboard.Board, f fixture, 
 	game := f.game(p.now())
 	game.ID, game.KickOff = strconv.FormatInt(id, 10), at
 	board.Games = append(board.Games, game)
-	competition := &board.Competition
-	keep(&competition.Name, scoreboard.CompetitionName(league, f.Member("league").Text("name")))
-	keep(&competition.Logo, f.Member("league").Text("image_path"))
-	keep(&competition.Series, f.Member("season").Text("name"))
-}
-
-// keep sets a text that is known.
-func keep(text *string, known string) {
-	if known != "" {
-		*text = known
-	}
+	c := &board.Competition
+	c.Name = cmp.Or(scoreboard.CompetitionName(league, f.Member("league").Text("name")), c.Name)
+	c.Logo = cmp.Or(f.Member("league").Text("image_path"), c.Logo)
+	c.Series = cmp.Or(f.Member("season").Text("name"), c.Series)
 }
