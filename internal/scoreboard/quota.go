@@ -66,9 +66,12 @@ func NewQuotas(db *database.DB, now, local func() time.Time) *Quotas {
 	return &Quotas{store: st, settings: newSettings(st, local), now: now}
 }
 
+// unit returns one unit of the requester's day.
+func (s *Quotas) unit(requester string) spend { return spend{requester, Day(s.now())} }
+
 // standing returns the requester's quota now, without spending.
 func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) {
-	item := spend{requester, Day(s.now())}
+	item := s.unit(requester)
 	q := quota{limit: s.settings.lastQuota(), reset: item.ends()}
 	current, err := s.settings.current(ctx)
 	if err != nil {

@@ -76,8 +76,3 @@ func (s *Service) lastSeen(item spend) quota {
 	used, _ := s.seen.of(item, s.deps.Local())
 	return quota{limit: s.settings.lastQuota(), used: used, reset: item.ends()}
 }
-
-// unit returns one unit of the requester's day.
-func (s *Service) unit(requester string) spend {
-	return spend{requester, Day(s.deps.Now())}
-}

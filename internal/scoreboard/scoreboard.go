@@ -72,7 +72,6 @@ type Service struct {
 	flights  singleflight.Group
 	slots    *semaphore.Weighted
 	answers  *lru.Cache[string, answer]
-	metrics  *Metrics
 	seen     sightings
 
 	mu    sync.Mutex
@@ -100,7 +99,7 @@ func New(deps Deps) *Service {
 	}
 	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
 		slots: semaphore.NewWeighted(mostQuestions), answers: answers,
-		metrics: deps.Metrics, rests: map[string]rest{}}
+		rests: map[string]rest{}}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s
 }
@@ -194,7 +193,7 @@ func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, e
 		return Board{}, resting.err
 	}
 	board, err := p.Board(ctx, q)
-	s.metrics.asked(p.Name(), err)
+	s.deps.Metrics.asked(p.Name(), err)
 	if pause := s.pauseOf(p, err); pause > 0 {
 		s.mu.Lock()
 		begins := s.rests[p.Name()].until.Equal(resting.until) // of those who asked at the same moment one logs it

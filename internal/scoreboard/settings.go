@@ -25,14 +25,13 @@ const settingsTrust = 2 * time.Second
 const settingsTimeout = 5 * time.Second
 
 const (
-	defaultQuota    = 80
-	mostMatchIDs    = 200
-	longestID       = 20
-	keyDailyQuota   = "scoreboard.daily_quota"
-	keyActive       = "scoreboard.active"
-	keyLeague       = "scoreboard.league_id"
-	keyMatchIDs     = "scoreboard.match_ids"
-	settingsMeaning = "scoreboard requests of each requester a day"
+	defaultQuota  = 80
+	mostMatchIDs  = 200
+	longestID     = 20
+	keyDailyQuota = "scoreboard.daily_quota"
+	keyActive     = "scoreboard.active"
+	keyLeague     = "scoreboard.league_id"
+	keyMatchIDs   = "scoreboard.match_ids"
 )
 
 // Setting is a runtime setting. Value is its default as long as IsSet is false.
@@ -46,7 +45,7 @@ type Setting struct {
 // known returns the settings with their defaults.
 func known() []Setting {
 	return []Setting{
-		{Key: keyDailyQuota, Value: strconv.Itoa(defaultQuota), Meaning: settingsMeaning},
+		{Key: keyDailyQuota, Value: strconv.Itoa(defaultQuota), Meaning: "scoreboard requests of each requester a day"},
 		{Key: keyActive, Value: "false", Meaning: "whether league_id and match_ids count"},
 		{Key: keyLeague, Value: "", Meaning: "league shown instead of the requested one, while active; 648 when unset"},
 		{Key: keyMatchIDs, Value: "", Meaning: "only these games are shown, while active; primary provider only"},
