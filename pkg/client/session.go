@@ -104,15 +104,17 @@ func (s *session) renew(ctx context.Context, r *renewal, old pair) {
 // was lost. Presenting a refresh token a second time would end the session.
 func (s *session) fresh(ctx context.Context, old pair) (pair, error) {
 	if old.refresh != "" && time.Now().Before(old.useRefreshTill) {
-		if p, err := s.ask(ctx, refreshPath, refreshBody{old.refresh}, http.Header{}); err == nil {
+		if p, err := s.ask(ctx, refreshPath, refreshBody(old.refresh), http.Header{}); err == nil {
 			return p, nil
 		}
 	}
 	return s.ask(ctx, tokenPath, nil, http.Header{"X-Api-Key": {s.key()}})
 }
 
-type refreshBody struct {
-	RefreshToken string `json:"refreshToken"`
+// refreshBody returns the body of refresh and revoke.
+func refreshBody(token string) []byte {
+	body, _ := json.Marshal(map[string]string{"refreshToken": token}) // no text is refused
+	return body
 }
 
 type pairBody struct {
@@ -122,17 +124,10 @@ type pairBody struct {
 	RefreshExpiresIn int64
 }
 
-func (s *session) ask(ctx context.Context, path string, body any, header http.Header) (pair, error) {
-	var text []byte
-	if body != nil {
-		var err error
-		if text, err = json.Marshal(body); err != nil {
-			return pair{}, err
-		}
-	}
+func (s *session) ask(ctx context.Context, path string, body []byte, header http.Header) (pair, error) {
 	asked := time.Now() // the tokens' lives began after this moment
 	var answer pairBody
-	err := s.client.send(ctx, call{method: http.MethodPost, path: path}, text, header, func(text []byte) error {
+	err := s.client.send(ctx, call{method: http.MethodPost, path: path}, body, header, func(text []byte) error {
 		return json.Unmarshal(text, &answer)
 	})
 	if err != nil {
@@ -155,12 +150,8 @@ func (c *Client) Revoke(ctx context.Context) error {
 	if refresh == "" {
 		return nil
 	}
-	body, err := json.Marshal(refreshBody{refresh}) //nolint:gosec // to send it is what it is for
-	if err != nil {
-		return err
-	}
 	k := call{method: http.MethodPost, path: revokePath, safe: true}
-	return c.repeat(ctx, k, func() error { return c.send(ctx, k, body, http.Header{}, nil) })
+	return c.repeat(ctx, k, func() error { return c.send(ctx, k, refreshBody(refresh), http.Header{}, nil) })
 }
 
 // Ping is the answer of the service to a token.
