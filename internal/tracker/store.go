@@ -42,12 +42,9 @@ func (r clientRow) client() (Client, error) {
 }
 
 // viewsText returns granted views as they are stored, an array also when there is none.
-func viewsText(views []string) (string, error) {
-	if views == nil {
-		views = []string{}
-	}
-	text, err := json.Marshal(views)
-	return string(text), err
+func viewsText(views []string) string {
+	text, _ := json.Marshal(append([]string{}, views...)) // no text is refused
+	return string(text)
 }
 
 // list returns all clients, in the order in which they were made; never nil.
@@ -65,13 +62,9 @@ func (s *store) list(ctx context.Context) ([]Client, error) {
 // insertClient stores a client and returns its number, by which its records name it.
 func (s *store) insertClient(ctx context.Context, id, name string, views []string, now time.Time) (
 	number int64, err error) {
-	text, err := viewsText(views)
-	if err != nil {
-		return 0, err
-	}
 	_, err = database.One(ctx, s.db.SQL(ctx), `INSERT INTO tracker_clients
 		(id, name, views, active, created_at, updated_at) VALUES ($1, $2, $3, true, $4, $4) RETURNING number`,
-		[]any{id, name, text, now.UnixMicro()}, &number)
+		[]any{id, name, viewsText(views), now.UnixMicro()}, &number)
 	return number, errs.Doing("insert tracker client", err)
 }
 
@@ -101,12 +94,8 @@ func (s *store) client(ctx context.Context, pool database.Pool, id, lock string)
 
 // saveClient writes a client that lockClient holds. The new version makes every process look it up again.
 func (s *store) saveClient(ctx context.Context, c Client) error {
-	views, err := viewsText(c.Views)
-	if err != nil {
-		return err
-	}
-	_, err = database.Exec(ctx, s.db.SQL(ctx), `UPDATE tracker_clients SET views = $1, active = $2, updated_at = $3,
-		version = version + 1 WHERE number = $4`, views, c.Active, c.UpdatedAt.UnixMicro(), c.number)
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE tracker_clients SET views = $1, active = $2, updated_at = $3,
+		version = version + 1 WHERE number = $4`, viewsText(c.Views), c.Active, c.UpdatedAt.UnixMicro(), c.number)
 	return errs.Doing("save tracker client", err)
 }
 
