@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // A granted view may be one that was made here, over tracker_records, or any view with the columns of a record. Its
@@ -95,6 +96,9 @@ func (s *views) lookUp(ctx context.Context, granted string) (*relation, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(present) == 0 {
+		return nil, errNoView
+	}
 	missing := slices.DeleteFunc(columns(), func(column string) bool { return slices.Contains(present, column) })
 	if len(missing) > 0 {
 		return nil, &lackingColumns{granted, missing}
@@ -133,9 +137,6 @@ func (r *relation) lookUpPostgres(ctx context.Context, rows *database.Rows) (pre
 			r.types[name] = column{kind: string(row[3]), collated: string(row[4]) == "t"}
 			return scanInts(row[5:6], &r.owner)
 		}, schema, name)
-	if err == nil && len(present) == 0 {
-		err = errNoView
-	}
 	return present, err
 }
 
@@ -149,13 +150,7 @@ func (r *relation) lookUpSQLite(ctx context.Context, rows *database.Rows) (prese
 		present = append(present, string(row[1]))
 		return scanInts(row[:1], &r.owner)
 	}, r.granted)
-	if err != nil {
-		return nil, fmt.Errorf("the view %s cannot be read: %w", r.granted, err)
-	}
-	if len(present) == 0 {
-		return nil, errNoView
-	}
-	return present, nil
+	return present, errs.Doing("the view "+r.granted+" cannot be read", err)
 }
 
 // quote returns a name as an SQL identifier.
