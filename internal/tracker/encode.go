@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -118,15 +119,8 @@ func parseInteger(text string) (int64, bool) {
 // cutZeroFraction returns the text without a fraction of zeros, as numeric columns have it; ok is false for another
 // fraction.
 func cutZeroFraction(text string) (string, bool) {
-	for i := len(text) - 1; i > 0; i-- {
-		if text[i] == '.' {
-			return text[:i], true
-		}
-		if text[i] != '0' {
-			return "", false
-		}
-	}
-	return "", false
+	whole, ok := strings.CutSuffix(strings.TrimRight(text, "0"), ".")
+	return whole, ok && whole != ""
 }
 
 // appendNumber appends a number, or null: JSON has no NaN and no infinity.

@@ -45,10 +45,7 @@ type lines struct {
 func newLines(file io.Reader) (*lines, error) {
 	buffered, err := decoded(file)
 	if err != nil {
-		if errs.KindOf(err) == errs.Invalid {
-			return nil, err
-		}
-		return nil, fmt.Errorf("read file: %w", err)
+		return nil, err
 	}
 	l := &lines{row: make([][]byte, len(fields())+2), known: loadColumns(), days: map[string]bool{}}
 	ahead, err := buffered.Peek(readAhead)
@@ -125,12 +122,7 @@ func (l *lines) set(name string, text []byte) {
 // checkRow holds what the listings rely on.
 func (l *lines) checkRow() {
 	faulty := func(name string) bool {
-		for _, v := range l.faults {
-			if v.Pointer != nil && *v.Pointer == "/"+name {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(l.faults, func(v errs.Violation) bool { return v.Place() == name })
 	}
 	switch imei := l.row[l.known[columnDevice].at]; {
 	case faulty(columnDevice):

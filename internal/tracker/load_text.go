@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ func decoded(file io.Reader) (*bufio.Reader, error) {
 	const longest = 4
 	begin, err := r.Peek(longest)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, fmt.Errorf("read file: %w", err)
 	}
 	for _, s := range strangers {
 		if strings.HasPrefix(string(begin), s.begin) {
