@@ -119,14 +119,10 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
 	}
-	err = s.store.db.InTx(ctx, "rotate a webhook secret", func(ctx context.Context) error {
+	err = s.store.db.InTx(ctx, "rotate a webhook secret", func(ctx context.Context) (err error) {
 		now := s.now().UTC().Truncate(time.Microsecond)
-		found, err := s.store.touchSupplier(ctx, id, now) // one rotation at a time
-		if err != nil {
+		if err := s.store.touchSupplier(ctx, id, now); err != nil { // one rotation at a time
 			return err
-		}
-		if !found {
-			return noSupplier()
 		}
 		if err := s.store.expireSecrets(ctx, id, now.Add(overlap), overlap == 0); err != nil {
 			return err
@@ -161,11 +157,7 @@ func (s *Service) endInactive(ctx context.Context, id string) error {
 // RevokeSessions ends all sessions of the supplier, those in the portal included; its API keys make new ones. It
 // returns how many families of refresh tokens ended. Errors: errs.NotFound.
 func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, err error) {
-	found, _, err := s.store.holdSupplier(ctx, id)
-	if err == nil && !found {
-		err = noSupplier()
-	}
-	if err == nil {
+	if _, err = s.store.holdSupplier(ctx, id); err == nil {
 		ended, err = s.store.endSessions(ctx, id, endedByRevoke, false, s.now())
 	}
 	s.ended.WithLabelValues(endedByRevoke).Add(float64(ended))
@@ -176,11 +168,11 @@ func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, e
 // Activate lets a deactivated supplier's API keys in again, after the rest of its sessions has ended: none comes back.
 // Errors: errs.NotFound.
 func (s *Service) Activate(ctx context.Context, id string) error {
-	found, active, err := s.store.holdSupplier(ctx, id)
+	active, err := s.store.holdSupplier(ctx, id)
 	if err != nil {
 		return fmt.Errorf("activate supplier: %w", err)
 	}
-	if found && !active {
+	if !active {
 		if err := s.endInactive(ctx, id); err != nil {
 			return err
 		}

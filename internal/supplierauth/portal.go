@@ -132,21 +132,20 @@ func (s *Service) ClosePortal(ctx context.Context, token string) error {
 
 // holdActive keeps the supplier active until the transaction ends. Errors: errs.NotFound, errs.Forbidden.
 func (s *Service) holdActive(ctx context.Context, supplierID string) error {
-	found, active, err := s.store.holdSupplier(ctx, supplierID)
-	switch {
-	case err != nil:
-		return err
-	case !found:
-		return noSupplier()
-	case !active:
-		return errs.New(errs.Forbidden, "The supplier is deactivated.")
-	default:
-		return nil
+	active, err := s.store.holdSupplier(ctx, supplierID)
+	if err == nil && !active {
+		err = errs.New(errs.Forbidden, "The supplier is deactivated.")
 	}
+	return err
 }
 
-// noSupplier answers an id that no supplier has.
-func noSupplier() error { return errs.New(errs.NotFound, "There is no supplier with this id.") }
+// unlessFound returns the error of a search for a supplier by its id: errs.NotFound where there is none.
+func unlessFound(found bool, err error) error {
+	if err == nil && !found {
+		err = errs.New(errs.NotFound, "There is no supplier with this id.")
+	}
+	return err
+}
 
 // usedLink answers a link that was used, has expired or never was one.
 func usedLink() error {

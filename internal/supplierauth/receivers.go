@@ -103,10 +103,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 		return errs.InvalidInput("The receiver's address is not valid.", violationsAt("/url", faults)...)
 	}
 	err := s.store.db.InTx(ctx, "set a webhook address", func(ctx context.Context) error {
-		found, changed, err := s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now())
-		if err == nil && !found {
-			err = noSupplier()
-		}
+		changed, err := s.store.setWebhookURL(ctx, supplierID, storedURL(url), s.now())
 		if err == nil && changed {
 			err = s.deps.Moved(ctx, supplierID, storedURL(url))
 		}

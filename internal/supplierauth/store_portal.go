@@ -12,11 +12,11 @@ import (
 // Statements of the portal and of a supplier's own changes. The api's role may update few columns of a supplier, so
 // that a fault in the portal cannot give a supplier a scope.
 
-// holdSupplier makes a deactivation wait for this transaction.
-func (s store) holdSupplier(ctx context.Context, id string) (found, active bool, err error) {
-	found, err = database.One(ctx, s.db.SQL(ctx), `SELECT active FROM suppliers WHERE id = $1`+s.db.RowLock(` FOR SHARE`),
+// holdSupplier makes a deactivation wait for this transaction. Errors: errs.NotFound.
+func (s store) holdSupplier(ctx context.Context, id string) (active bool, err error) {
+	found, err := database.One(ctx, s.db.SQL(ctx), `SELECT active FROM suppliers WHERE id = $1`+s.db.RowLock(` FOR SHARE`),
 		[]any{id}, &active)
-	return found, active, err
+	return active, unlessFound(found, err)
 }
 
 // insertPortalLink stores a link, which expires by itself.
@@ -98,24 +98,25 @@ func (s store) execEach(ctx context.Context, value any, statements ...string) er
 	return nil
 }
 
-// touchSupplier locks the supplier until the transaction ends. The api's rights are enough for it.
-func (s store) touchSupplier(ctx context.Context, id string, now time.Time) (found bool, err error) {
+// touchSupplier locks the supplier until the transaction ends. The api's rights are enough for it. Errors:
+// errs.NotFound.
+func (s store) touchSupplier(ctx context.Context, id string, now time.Time) error {
 	n, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET updated_at = $1 WHERE id = $2`, now.UnixMicro(), id)
-	return n > 0, err
+	return unlessFound(n > 0, err)
 }
 
-// setWebhookURL writes nothing else of the supplier: the api may not. One change waits for the other.
-func (s store) setWebhookURL(ctx context.Context, supplierID, url string, now time.Time) (found, changed bool,
-	err error) {
+// setWebhookURL writes nothing else of the supplier: the api may not. One change waits for the other. Errors:
+// errs.NotFound.
+func (s store) setWebhookURL(ctx context.Context, supplierID, url string, now time.Time) (changed bool, err error) {
 	var before string
-	found, err = database.One(ctx, s.db.SQL(ctx), `SELECT webhook_url FROM suppliers WHERE id = $1`+
+	found, err := database.One(ctx, s.db.SQL(ctx), `SELECT webhook_url FROM suppliers WHERE id = $1`+
 		s.db.RowLock(` FOR NO KEY UPDATE`), []any{supplierID}, &before)
-	if err != nil || !found {
-		return found, false, err
+	if err = unlessFound(found, err); err != nil {
+		return false, err
 	}
 	_, err = database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET webhook_url = $1, updated_at = $2 WHERE id = $3`,
 		url, now.UnixMicro(), supplierID)
-	return true, before != url, err
+	return before != url, err
 }
 
 // secrets returns those that sign now, the newest first.

@@ -54,10 +54,7 @@ func (s store) insertSupplier(ctx context.Context, supplier Supplier) error {
 // lockSupplier reads a supplier and makes other changes of it wait for this transaction. Errors: errs.NotFound.
 func (s store) lockSupplier(ctx context.Context, id string) (Supplier, error) {
 	found, err := s.suppliers(ctx, `WHERE id = $1`+s.db.RowLock(` FOR UPDATE`), id)
-	if err == nil && len(found) == 0 {
-		err = noSupplier()
-	}
-	if err != nil {
+	if err = unlessFound(len(found) > 0, err); err != nil {
 		return Supplier{}, err
 	}
 	return found[0], nil
