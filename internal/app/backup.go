@@ -21,6 +21,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // A backup is one tar: its mark with the sizes and digests of the files, then these in its order, the database last.
@@ -96,10 +97,7 @@ func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
 	if b.Bytes, b.Holds, err = a.pack(whole, copied, b.CreatedAt); err != nil {
 		return b, fmt.Errorf("write the backup: %w", err)
 	}
-	if err := errors.Join(ctx.Err(), place(whole, file)); err != nil {
-		return b, fmt.Errorf("write the backup: %w", err)
-	}
-	return b, nil
+	return b, errs.Doing("write the backup", errors.Join(ctx.Err(), place(whole, file)))
 }
 
 // stage makes a directory for what is not whole yet, of one backup at a time, without what a killed one left there.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // healthTimeout is a little more than /readyz gives its checks.
@@ -52,10 +53,8 @@ func health(ctx context.Context, adminAddr string) (h Health, err error) {
 	case status != http.StatusOK:
 		return h, fmt.Errorf("%w: status %d: %s", errNotReady, status, body)
 	}
-	if err := json.Unmarshal(body, &h); err != nil {
-		return h, fmt.Errorf("read /readyz: %w", err)
-	}
-	return h, nil
+	err = json.Unmarshal(body, &h)
+	return h, errs.Doing("read /readyz", err)
 }
 
 // ask calls a process of this installation, without a proxy, and reads its answer.

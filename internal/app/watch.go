@@ -67,10 +67,8 @@ func (a *pipeline) watchKeys(ctx context.Context) error {
 // watchEndpoint looks whether the own endpoint is reached.
 func (a *pipeline) watchEndpoint(ctx context.Context) error {
 	return a.watch(ctx, "ESTIMATES_WEBHOOK_BASE_URL", failsFor, func(ctx context.Context) error {
-		if _, _, fault := a.callEndpoint(ctx); fault != nil {
-			return fault
-		}
-		return nil
+		_, _, fault := a.callEndpoint(ctx)
+		return fault
 	})
 }
 

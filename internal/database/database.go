@@ -123,8 +123,6 @@ func (d *DB) Numbers(ctx context.Context, n int) (first int64, err error) {
 // Installation returns the random id that the first migration gave this installation. A copy of the database has the
 // same.
 func (d *DB) Installation(ctx context.Context) (id string, err error) {
-	if _, err := One(ctx, d.ReaderSQL(ctx), `SELECT id FROM installation`, nil, &id); err != nil {
-		return "", fmt.Errorf("read the installation's id: %w", err)
-	}
-	return id, nil
+	_, err = One(ctx, d.ReaderSQL(ctx), `SELECT id FROM installation`, nil, &id)
+	return id, errs.Doing("read the installation's id", err)
 }

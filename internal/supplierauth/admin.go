@@ -191,10 +191,7 @@ func (s *Service) setActive(ctx context.Context, what, id string, active bool) e
 		}
 		return s.deps.Callable(ctx, id)
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+	return errs.Doing(what, err)
 }
 
 // change runs fn and stores the supplier in one transaction, one change of a supplier at a time.
@@ -212,10 +209,7 @@ func (s *Service) change(ctx context.Context, what, id string,
 		}
 		return s.store.saveSupplier(ctx, supplier)
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+	return errs.Doing(what, err)
 }
 
 // addSecret makes a webhook secret, stores it sealed and returns it: it can be read nowhere later.

@@ -186,11 +186,8 @@ func (s *Service) revoke(ctx context.Context, text string) error {
 // Purge forgets what ended by time more than a day ago: sessions, rotated API keys, rotated webhook secrets.
 func (s *Service) Purge(ctx context.Context) error {
 	before := s.now().Add(-purgeAfter)
-	if err := errors.Join(s.store.purgeSessions(ctx, before), s.store.purgeRotated(ctx, before),
-		s.store.purgePortal(ctx, s.now())); err != nil {
-		return fmt.Errorf("purge: %w", err)
-	}
-	return nil
+	return errs.Doing("purge", errors.Join(s.store.purgeSessions(ctx, before), s.store.purgeRotated(ctx, before),
+		s.store.purgePortal(ctx, s.now())))
 }
 
 // pair returns the tokens of a session as they are issued now.
