@@ -31,10 +31,7 @@ type receiver struct {
 // More reports whether more waits than is counted.
 func (r receiver) More() bool { return r.Waiting >= mostWaiting }
 
-type receiversView struct {
-	Items []receiver `json:"items"`
-	Next  *string    `json:"next_cursor"`
-}
+type receiversView = listView[receiver]
 
 // receivers returns those that need attention first.
 func (s *views) receivers(ctx context.Context, q query) (any, error) {

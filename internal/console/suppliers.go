@@ -13,10 +13,7 @@ import (
 
 const newest = 10 // requests and deliveries that a supplier's page shows
 
-type suppliersView struct {
-	Items []supplierauth.Supplier `json:"items"`
-	Next  *string                 `json:"next_cursor"`
-}
+type suppliersView = listView[supplierauth.Supplier]
 
 func (s *views) suppliers(ctx context.Context, q query) (any, error) {
 	page, next, err := s.deps.Suppliers.SupplierPage(ctx, q.values.Get("cursor"), rows)

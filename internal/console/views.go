@@ -43,15 +43,18 @@ func orNil(cursor string) *string {
 	return &cursor
 }
 
+// listView is a page of a list.
+type listView[T any] struct {
+	Items []T     `json:"items"`
+	Next  *string `json:"next_cursor"` // for the parameter cursor; nil: the list ends here
+}
+
 type requestRow struct {
 	materials.Overview
 	Supplier string `json:"supplier_name"`
 }
 
-type requestsView struct {
-	Items []requestRow `json:"items"`
-	Next  *string      `json:"next_cursor"` // for the parameter cursor; nil: the list ends here
-}
+type requestsView = listView[requestRow]
 
 func (s *views) requests(ctx context.Context, q query) (any, error) {
 	filter := materials.Filter{Status: materials.Status(q.values.Get("status")), SupplierID: q.values.Get("supplier_id")}
@@ -147,10 +150,7 @@ type deliveryRow struct {
 	Supplier string `json:"supplier_name"`
 }
 
-type deliveriesView struct {
-	Items []deliveryRow `json:"items"`
-	Next  *string       `json:"next_cursor"`
-}
+type deliveriesView = listView[deliveryRow]
 
 func (s *views) deliveries(ctx context.Context, q query) (any, error) {
 	filter := deliveries.Filter{Receiver: q.values.Get("supplier_id"), Status: deliveries.Status(q.values.Get("status"))}
