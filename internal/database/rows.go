@@ -128,11 +128,9 @@ func (r *Rows) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
 		}
 		conn.Release()
 	}()
-	var local []setting
-	if d := r.session.decision.Load(); d != nil {
-		local = d.local
+	options := pgx.TxOptions{
+		BeginQuery: begin("isolation level read committed read only", r.session.decided().local),
 	}
-	options := pgx.TxOptions{BeginQuery: begin("isolation level read committed read only", local)}
 	return pgx.BeginTxFunc(ctx, conn, options, fn)
 }
 

@@ -195,11 +195,16 @@ func (s *session) prepare(ctx context.Context, cfg *pgx.ConnConfig) error {
 	return nil
 }
 
-// pooler reports whether a connection pooler was found.
-func (s *session) pooler() bool {
-	d := s.decision.Load()
-	return d != nil && d.pooler
+// decided returns what the first connection has shown; nothing before there was one.
+func (s *session) decided() decision {
+	if d := s.decision.Load(); d != nil {
+		return *d
+	}
+	return decision{}
 }
+
+// pooler reports whether a connection pooler was found.
+func (s *session) pooler() bool { return s.decided().pooler }
 
 // adapt leaves out what a pooler refuses, and prepared statements, which it may send to a connection that does not know
 // them.
@@ -346,10 +351,7 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	if opts.Isolation != 0 || opts.ReadOnly {
 		return nil, errors.New("begin: only read committed transactions that may write are begun here")
 	}
-	var local []setting
-	if d := c.session.decision.Load(); d != nil {
-		local = d.local
-	}
+	local := c.session.decided().local
 	if ctx.Value(maintenanceKey{}) != nil {
 		local = append(local[:len(local):len(local)], maintenance...)
 		waits(c.Conn.Conn().PgConn(), true)
@@ -385,8 +387,7 @@ func (t transaction) Rollback() error {
 // alone reports whether a statement needs a transaction of its own to run under the right settings. Statements that
 // work on an index while others write run in none.
 func (c *conn) alone(query string) bool {
-	d := c.session.decision.Load()
-	return !c.inTx && d != nil && d.alone && !strings.Contains(query, " INDEX CONCURRENTLY ")
+	return !c.inTx && c.session.decided().alone && !strings.Contains(query, " INDEX CONCURRENTLY ")
 }
 
 // ExecContext runs a statement.
