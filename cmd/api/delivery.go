@@ -26,15 +26,14 @@ func deliveryList() *cobra.Command {
 	request := cmd.Flags().Int64("request", 0, "only those of the request with this id, which is the supplier's own")
 	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	limit := limitFlag(cmd)
-	var filter deliveries.Filter
-	var id *int64
 	var start moment
 	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		of, err := supplierOf(ctx, a, *supplier)
 		if err != nil {
 			return nil, err
 		}
-		filter.SupplierID, filter.Since = of, start.at(a.Now())
+		filter := deliveries.Filter{SupplierID: of, Status: deliveries.Status(status.value), Since: start.at(a.Now())}
+		id := given(cmd.Flags(), "request", *request)
 		columns := deliveryColumns(a.Now())
 		if filter.Status == deliveries.Pending {
 			columns = aged(a.Now(), "id", "request_id:REQUEST", "attempt_count:TRIES", "last_status|last_error:LAST",
@@ -44,15 +43,9 @@ func deliveryList() *cobra.Command {
 			return a.EachDelivery(ctx, filter, id, int(*limit), func(d deliveries.Delivery) error { return add(d) })
 		})
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		from, err := parseSince(*since)
-		if err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if start, err = parseSince(*since); err != nil {
 			return err
-		}
-		start = from
-		filter = deliveries.Filter{Status: deliveries.Status(status.value)}
-		if cmd.Flags().Changed("request") {
-			id = request
 		}
 		return list(cmd, args)
 	}
