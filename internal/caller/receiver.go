@@ -46,13 +46,7 @@ func ShownURL(address string) string {
 	}
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
-		name, _, given := strings.Cut(part, "=")
-		if given {
-			name += "="
-		} else {
-			name = ""
-		}
-		parts[i] = name + "…"
+		parts[i] = part[:strings.Index(part, "=")+1] + "…" // without a name nothing of it
 	}
 	return before + "?" + strings.Join(parts, "&")
 }
