@@ -30,14 +30,14 @@ type page struct {
 }
 
 // texter is a result that has a form of its own for people.
-type texter interface{ writeText(w io.Writer) error }
+type texter interface{ WriteText(w io.Writer) error }
 
 // printText writes a result for a person, from the same JSON that -o json prints.
 func printText(w io.Writer, result any) error {
 	if t, ok := result.(texter); ok {
-		return t.writeText(w)
+		return t.WriteText(w)
 	}
-	return page{object: result}.writeText(w)
+	return page{object: result}.WriteText(w)
 }
 
 // whole returns what -o json prints of a result.
@@ -52,7 +52,8 @@ func whole(result any) any {
 	}
 }
 
-func (p page) writeText(w io.Writer) error {
+// WriteText writes the object, and its lists as tables.
+func (p page) WriteText(w io.Writer) error {
 	raw, err := json.Marshal(p.object)
 	if err != nil {
 		return err
@@ -199,7 +200,8 @@ type table struct {
 	columns columns
 }
 
-func (t table) writeText(w io.Writer) error {
+// WriteText writes the table.
+func (t table) WriteText(w io.Writer) error {
 	raw, err := json.Marshal(t.rows)
 	if err != nil {
 		return err

@@ -16,7 +16,8 @@ import (
 // overview reads as the console's figures.
 type overview struct{ figures.Overview }
 
-func (o overview) writeText(w io.Writer) (err error) {
+// WriteText writes one line for each figure.
+func (o overview) WriteText(w io.Writer) (err error) {
 	for _, line := range []struct {
 		name, unit string
 		value      *float64
