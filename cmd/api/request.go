@@ -41,35 +41,30 @@ func requestList() *cobra.Command {
 }
 
 func requestShow() *cobra.Command {
-	cmd := &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its rounds and deliveries",
-		Args: cobra.ExactArgs(2), Example: "  api request show Acme 3004"}
-	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
-		detail, err := a.ShowRequest(ctx, supplier, id)
-		return page{detail, map[string]columns{
-			"materials":   plain("sku", "quantity:N", "width", "height", "depth", "material"),
-			"estimates":   plain("estimate_id:ID", "service", "price_cents:CENTS", "delivery_date:DELIVERED", "carrier"),
-			"unavailable": plain("service", "reason"),
-			"rounds":      plain("number:ROUND", "status", "created_at", "failure"),
-			"deliveries":  deliveryColumns(a.Now()),
-		}}, err
-	})
-	return cmd
+	return &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its rounds and deliveries",
+		Args: cobra.ExactArgs(2), Example: "  api request show Acme 3004",
+		RunE: withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
+			detail, err := a.ShowRequest(ctx, supplier, id)
+			return page{detail, map[string]columns{
+				"materials":   plain("sku", "quantity:N", "width", "height", "depth", "material"),
+				"estimates":   plain("estimate_id:ID", "service", "price_cents:CENTS", "delivery_date:DELIVERED", "carrier"),
+				"unavailable": plain("service", "reason"),
+				"rounds":      plain("number:ROUND", "status", "created_at", "failure"),
+				"deliveries":  deliveryColumns(a.Now()),
+			}}, err
+		})}
 }
 
 func requestReopen() *cobra.Command {
-	cmd := &cobra.Command{Use: "reopen SUPPLIER ID", Short: "enqueue a failed request again, in a new round",
-		Args: cobra.ExactArgs(2), Example: "  api request reopen Acme 3004"}
-	cmd.RunE = withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
-		if err := a.Requests.Reopen(ctx, supplier, id); err != nil {
-			return nil, err
-		}
-		return struct {
-			Supplier string `json:"supplier_id"`
-			ID       int64  `json:"id"`
-			Status   string `json:"status"`
-		}{supplier, id, string(materials.Enqueued)}, nil
-	})
-	return cmd
+	return &cobra.Command{Use: "reopen SUPPLIER ID", Short: "enqueue a failed request again, in a new round",
+		Args: cobra.ExactArgs(2), Example: "  api request reopen Acme 3004",
+		RunE: withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
+			return struct {
+				Supplier string `json:"supplier_id"`
+				ID       int64  `json:"id"`
+				Status   string `json:"status"`
+			}{supplier, id, string(materials.Enqueued)}, a.Requests.Reopen(ctx, supplier, id)
+		})}
 }
 
 // withRequest runs fn with the request that the arguments name.

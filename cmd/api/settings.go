@@ -111,9 +111,6 @@ func rateRemove() *cobra.Command {
 	return &cobra.Command{Use: "remove SERVICE", Short: "remove a service from the card, for all days",
 		Args: cobra.ExactArgs(1), Example: "  api rate remove night",
 		RunE: operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-			if err := a.Rates.Remove(ctx, args[0]); err != nil {
-				return nil, err
-			}
-			return map[string]string{"removed": args[0]}, nil
+			return map[string]string{"removed": args[0]}, a.Rates.Remove(ctx, args[0])
 		})}
 }

@@ -69,12 +69,10 @@ func parseBefore(text string) (time.Time, error) {
 }
 
 func verifyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "verify", Short: "check every request and delivery for inconsistencies",
-		Args: cobra.NoArgs}
-	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
-		return a.Verify(ctx)
-	})
-	return cmd
+	return &cobra.Command{Use: "verify", Short: "check every request and delivery for inconsistencies",
+		Args: cobra.NoArgs, RunE: operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+			return a.Verify(ctx)
+		})}
 }
 
 func backupCommand() *cobra.Command {
