@@ -252,20 +252,23 @@ func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, ended deliver
 // attempt sends one begun attempt, frees its slot and records its result; an attempt taken over meanwhile is skipped.
 //
 // The lease is asked before the call: a worker that was stopped for longer than its lease sends nothing of what others
-// have taken over (f). That may wait, so a pause is looked for after it. The look may take long, so the lease is asked
-// once more. The slot is free when the answer is there, up to 20 ms before the result is written: a crash in between
-// is f. The health of the receiver, the agenda and the metrics take the answer in at once, the database by e.
+// have taken over (f). That may wait, so a pause is looked for after it. The look may take long: where the next renewal
+// is late by then, both are asked again. The slot is free when the answer is there, up to 20 ms before the result is
+// written: a crash in between is f. The health of the receiver, the agenda and the metrics take the answer in at once,
+// the database by e.
 func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
 	ctx := j.Context(d.sending)
-	if !d.lease.held(ctx, j.Worker) {
-		d.release(j.ID)
-		ended(dispatch.Report{Void: true})
-		return
-	}
-	if d.overtaken(ctx, j) || d.lease.worker() != j.Worker {
-		ended(dispatch.Report{Void: true})
-		d.giveUp(j)
-		return
+	for fresh := false; !fresh; fresh = d.lease.worker() == j.Worker {
+		if !d.lease.held(ctx, j.Worker) {
+			d.release(j.ID)
+			ended(dispatch.Report{Void: true})
+			return
+		}
+		if d.overtaken(ctx, j) {
+			ended(dispatch.Report{Void: true})
+			d.giveUp(j)
+			return
+		}
 	}
 	call, cancel := context.WithTimeout(ctx, d.deps.Timeout)
 	defer cancel()

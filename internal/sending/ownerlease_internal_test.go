@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -85,6 +86,38 @@ func TestAttempt_that_waited_for_the_lease_sees_a_pause_that_came_meanwhile(t *t
 			t.Errorf("it was sent: %+v", r)
 		}
 	})
+}
+
+func TestAttempt_whose_look_for_a_pause_outlasted_the_lease_waits_for_the_next_renewal_and_is_sent(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	d := newIdle(t, db)
+	tx := db.From(t.Context()).Begin()
+	defer tx.Rollback()
+	if err := tx.Exec(`LOCK TABLE webhook_receivers IN ACCESS EXCLUSIVE MODE`).Error; err != nil {
+		t.Fatal(err)
+	}
+	d.lease.set(8, time.Now().Add(50*time.Millisecond-leaseBegin))
+	j := job{Begun: deliveries.Begun{ID: "msg_1000a", Destination: "acme", Worker: 8, Series: 1},
+		looked: time.Now().Add(-pauseUnseen)}
+	ended := make(chan dispatch.Report, 1)
+	go d.attempt(j, func(r dispatch.Report) (streak dispatch.Streak) {
+		ended <- r
+		return streak
+	})
+	wait.Until(t, "the lease is late", func() bool { return d.lease.worker() == 0 })
+	if err := tx.Rollback().Error; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case r := <-ended:
+		t.Fatalf("it ended without a lease: %+v", r)
+	case <-time.After(50 * time.Millisecond):
+	}
+	d.lease.set(8, time.Now())
+	if r := <-ended; r.Void {
+		t.Errorf("it was not sent: %+v", r)
+	}
 }
 
 func TestOwner_counts_what_the_former_owner_has_in_flight_until_it_has_ended(t *testing.T) {
