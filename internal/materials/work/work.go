@@ -52,7 +52,7 @@ type Deps struct {
 	Estimator Estimator
 	Ledger    *materials.RequestLedger // records that an estimation failed permanently
 	Flushers  int                      // concurrent batches; 1 on SQLite
-	AtOnce    int                      // estimations that may be under way; 0: 256
+	AtOnce    int                      // estimations that may be under way; 0: 1024
 	// the waits between the estimations of a round while something they need is unavailable
 	Schedule []time.Duration
 }
