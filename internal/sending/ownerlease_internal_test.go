@@ -3,6 +3,7 @@ package sending
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,6 +119,30 @@ func TestAttempt_whose_look_for_a_pause_outlasted_the_lease_waits_for_the_next_r
 	if r := <-ended; r.Void {
 		t.Errorf("it was not sent: %+v", r)
 	}
+}
+
+// The renewal and the one that moves shards ask at the same time.
+func TestLease_is_held_at_every_beat_although_others_of_the_same_worker_come_between(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		d := newIdle(t, db)
+		worker, err := d.workers.newLease(t.Context(), time.Now().Add(leaseLife))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asking sync.WaitGroup
+		for range 4 {
+			asking.Go(func() {
+				for range 50 {
+					if m, err := d.ask(t.Context(), worker); err != nil || !m.held {
+						t.Errorf("held is %v, %v", m.held, err)
+						return
+					}
+				}
+			})
+		}
+		asking.Wait()
+	})
 }
 
 func TestOwner_counts_what_the_former_owner_has_in_flight_until_it_has_ended(t *testing.T) {

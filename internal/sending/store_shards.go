@@ -41,7 +41,7 @@ func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, s
 		renewed AS (UPDATE workers SET alive_until = $2 WHERE id = $1 RETURNING id)`,
 		`renewed, quick`, `string_agg(worker::text, ',' ORDER BY shard)`
 	if !s.Postgres() {
-		with, renewed, owners = ``, `workers WHERE id = $1 AND alive_until = $2`, `group_concat(worker ORDER BY shard)`
+		with, renewed, owners = ``, `workers WHERE id = $1`, `group_concat(worker ORDER BY shard)`
 		if _, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE workers SET alive_until = $1 WHERE id = $2`, until.UnixMicro(),
 			worker); err != nil {
 			return nil, fmt.Errorf("renew a worker's lease: %w", err)
