@@ -64,13 +64,13 @@ release: ## build the archives of a release for Linux and macOS, with their dige
 	@rm -rf bin/release; mkdir -p bin/release; set -e; for platform in $(PLATFORMS); do \
 		arch=$${platform#*/}; archive=bin/release/supplyhub_$${platform##*/}.tar.gz; \
 		GOOS=$${platform%%/*} GOARCH=$${arch%/*} $(BUILD)release/supplyhub/bin/ ./cmd/api ./cmd/worker; \
-		git archive HEAD README.md CHANGELOG.md SECURITY.md deployments | tar -x -C bin/release/supplyhub; \
+		git archive HEAD '*.md' deployments | tar -x -C bin/release/supplyhub; \
 		tar -C bin/release --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$$(git log -1 --format=%ct)" -cf - supplyhub | gzip -n > $$archive; \
 		rm -r bin/release/supplyhub; \
 	done; cd bin/release; sha256sum *.tar.gz | tee SHA256SUMS
 
 ##@ Develop
-test: ## run every test on both stacks; PKG=./internal/products runs one package's, RUN=TestSync some of them
+test: ## run the tests on both stacks; PKG=./internal/products runs one package's, RUN=TestSync some of them
 	@for runtime in python3 node npm; do command -v $$runtime >/dev/null || echo "no $$runtime: TestSamples skips its samples" >&2; done
 ifdef PKG
 	@$(WITHPOSTGRES) $(GO) test -count=1 $(if $(RUN),-run '$(RUN)') $(PKG)
@@ -92,7 +92,7 @@ test-platforms: ## test where it runs: PgBouncer, a standby and failovers, small
 test-versions: ## test every version of PostgreSQL and NATS that is promised, and the newest (POSTGRES='14.23.0-beta.17' NATS= for some)
 	@sh deployments/checks/versions.sh
 
-test-deployments: ## run compose, units and chart for real by the guides' lines, under load (root on Debian; 30 minutes the first time)
+test-deployments: ## run compose under load, the units and the chart, for real and by the guides' lines (root on Debian; 30 minutes the first time)
 	@sh deployments/checks/machine.sh $(GO) test -count=1 -v -timeout 60m ./deployments/running
 
 test-citus: ## test the whole service over HTTP on a coordinator and two workers of Citus, where that extension is installed
@@ -104,7 +104,7 @@ race: ## run every test with the race detector, the binaries under test included
 chaos: ## break every part and connection under load, in turn, and account for every request (about 40 minutes)
 	@SUPPLYHUB_TEST_CHAOS=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 90m -run '^Test(Chaos|Failover|FullDisk)' ./internal/acceptance
 
-sweep: ## lose the database's connection before and after each kind of COMMIT, 20 times each, under load (15 minutes or more)
+sweep: ## lose the database's connection before and after each kind of COMMIT, 20 times each, under load (12 minutes or more)
 	@SUPPLYHUB_TEST_SWEEP=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 90m -run '^TestSweep' ./internal/acceptance
 
 # Minimizing what is interesting for the default minute stops a target's workers: FuzzEvent kept 2 new inputs in 25 s, with a second 96.

@@ -269,7 +269,7 @@ func TestFiles_of_DATA_DIR_are_their_owner_s_alone(t *testing.T) {
 	}
 }
 
-// TestSigningKeys walks the README's steps over two apis behind a load balancer, each restarted by itself.
+// TestSigningKeys walks the guide's steps over two apis behind a load balancer, each restarted by itself.
 func TestSigningKeys_rotate_under_load_and_no_request_fails(t *testing.T) {
 	t.Parallel()
 	h, s := faultHub(t, apptest.Production, map[string]string{"DRAIN_DELAY": "200ms"})
@@ -300,7 +300,7 @@ func TestSigningKeys_rotate_under_load_and_no_request_fails(t *testing.T) {
 	before, next := h.Env["JWT_SIGNING_KEYS"], strings.TrimSpace(mustPrint(t, h, "keys", "generate"))
 	for _, keys := range []string{before + "," + next, next + "," + before, next} {
 		if keys == next {
-			stop() // its tokens may still be of the old key: the README waits until they have expired
+			stop() // its tokens may still be of the old key: the guide waits until they have expired
 			group.Wait()
 		}
 		h.Env["JWT_SIGNING_KEYS"] = keys

@@ -72,9 +72,9 @@ func (p *pipeline) amongMany(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d workers, a healthy supplier at %d/s alone: p50 %s p99 %s; among %d receivers, %d dead and %d slow: "+
+	fmt.Printf("%d workers, a healthy supplier at %d/s alone: p50 %s p99 %s; next to %d dead and %d slow receivers: "+
 		"p50 %s p99 %s, %.2f times\n", len(workers), neighbourRate, milliseconds(alone.Delivery50),
-		milliseconds(alone.Delivery99), n, 3*n/10, n/10, milliseconds(among.Delivery50),
+		milliseconds(alone.Delivery99), 3*n/10, n/10, milliseconds(among.Delivery50),
 		milliseconds(among.Delivery99), float64(among.Delivery99)/float64(alone.Delivery99))
 	fmt.Printf("  a slow receiver saw at most %d calls at once, of %d\n", others.most, manyLimit)
 	return stop()

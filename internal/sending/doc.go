@@ -1,7 +1,7 @@
 // Package sending makes the calls. Suppliers are in 32 shards. Each shard is owned by one living worker, which alone
 // claims what is due to its receivers, limits these and probes the failing ones.
 //
-// The road of a delivery: Add (outbox.go) stores it and begins its first attempt, if this worker owns the supplier and
+// The path of a delivery: Add (outbox.go) stores it and begins its first attempt, if this worker owns the supplier and
 // has room; otherwise a message with the shard's number wakes the owner after the COMMIT (wakeup.go), and the owner
 // claims it (claim.go) as it claims every retry. A slot of the scheduler (package dispatch) lets the call be made
 // (dispatcher.go, sender.go; which addresses are refused: ssrf.go). Its result is written down (results.go), and the

@@ -38,7 +38,7 @@ capabilities: { drop: [ALL] }
 {{- $ := index . 0 -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
-terminationGracePeriodSeconds: 45 # the processes drain for up to 30 s after DRAIN_DELAY
+terminationGracePeriodSeconds: 45 # the processes drain for up to 30 s, DRAIN_DELAY included
 securityContext:
   {{- include "supplyhub.podSecurity" $ | nindent 2 }}
 topologySpreadConstraints:
