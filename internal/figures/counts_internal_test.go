@@ -15,13 +15,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
-func exec(t *testing.T, db *database.DB, statement string, args ...any) {
-	t.Helper()
-	if err := db.From(t.Context()).Exec(statement, args...).Error; err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-}
-
 // request stores one; the last is when its estimation is due.
 func request(t *testing.T, db *database.DB, id int64, status string, round int, since int64, due any) {
 	t.Helper()
@@ -29,23 +22,26 @@ func request(t *testing.T, db *database.DB, id int64, status string, round int, 
 	if status == "failed" {
 		failure = "no reason"
 	}
-	exec(t, db, `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, round,
+	databasetest.Exec(t, db, `
+		INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid, round,
 			created_at, round_at, updated_at, shard, due_at, failure)
 		VALUES ('acme', ?, ?, '', '', '', '', ?, ?, 1, ?, 1, 0, ?, ?)`, id, status, id, round, since, due, failure)
 }
 
 func delivery(t *testing.T, db *database.DB, id string, uid int64, round int, to, status string, worker any, at int64) {
 	t.Helper()
-	exec(t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
+	databasetest.Exec(t, db, `
+		INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
 			series, next_attempt_at, created_at, updated_at, worker)
 		VALUES (?, ?, ?, ?, 'acme', ?, ?, 1, 1, 1, ?, 1, ?)`, id, uid, round, to, uid, status, at, worker)
 }
 
 func supplier(t *testing.T, db *database.DB, id, url string, active bool, failingSince any, pausedBy string) {
 	t.Helper()
-	exec(t, db, `INSERT INTO suppliers (id, name, webhook_url, active, access_ttl, refresh_ttl, scopes, created_at,
+	databasetest.Exec(t, db, `
+		INSERT INTO suppliers (id, name, webhook_url, active, access_ttl, refresh_ttl, scopes, created_at,
 		updated_at) VALUES (?, '', ?, ?, 1, 1, '', 1, 1)`, id, url, active)
-	exec(t, db, `INSERT INTO webhook_receivers (supplier_id, shard, failing_since, paused_by, updated_at)
+	databasetest.Exec(t, db, `INSERT INTO webhook_receivers (supplier_id, shard, failing_since, paused_by, updated_at)
 		VALUES (?, 1, ?, ?, 1)`, id, failingSince, pausedBy)
 }
 
@@ -110,22 +106,24 @@ func numbers(n int) string {
 func TestCounts_are_exact_up_to_100000_which_means_that_or_more(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		exec(t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
+		databasetest.Exec(t, db, `
+			INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status, attempts,
 				series, next_attempt_at, created_at, updated_at, worker)
 			SELECT '1' || n, n, 1, 'acme', 'acme', n,
 				CASE WHEN n % 10 < 5 THEN 'pending' WHEN n % 10 < 9 THEN 'failed' ELSE 'dead' END, 1, 1, 1, 1, 1,
 				CASE WHEN n % 10 < 2 THEN 1 END FROM `+numbers(250_000))
-		exec(t, db, `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid,
+		databasetest.Exec(t, db, `
+			INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id, uid,
 				shard, created_at, updated_at)
 			SELECT 'acme', n, 'enqueued', '', '', '', '', n, 0, 1, 1 FROM `+numbers(100_003))
 		got, err := at(db, noon).Count(t.Context())
 		if err != nil || got.Pending != 100_000 || got.Failed != 100_000 || got.Dead != 25_000 || got.Enqueued != 100_000 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		exec(t, db, `DELETE FROM material_requests WHERE id > 99999`)
-		exec(t, db, `DELETE FROM webhook_deliveries
+		databasetest.Exec(t, db, `DELETE FROM material_requests WHERE id > 99999`)
+		databasetest.Exec(t, db, `DELETE FROM webhook_deliveries
 			WHERE status = 'pending' AND uid > 249998 OR status = 'failed' AND uid = 5`)
-		exec(t, db, `DELETE FROM webhook_deliveries WHERE status = 'pending' AND uid <= 50000`)
+		databasetest.Exec(t, db, `DELETE FROM webhook_deliveries WHERE status = 'pending' AND uid <= 50000`)
 		got, err = at(db, noon).Count(t.Context())
 		if err != nil || got.Pending != 99_999 || got.Failed != 99_999 || got.Enqueued != 99_999 {
 			t.Errorf("then %+v, %v", got, err)
@@ -136,12 +134,12 @@ func TestCounts_are_exact_up_to_100000_which_means_that_or_more(t *testing.T) {
 // waits makes the receiver's earliest delivery due and, of its deliveries, as many as are given by then.
 func waits(t *testing.T, db *database.DB, to string, by time.Time, now, later int) {
 	t.Helper()
-	exec(t, db, `UPDATE webhook_receivers SET due_at = ? WHERE supplier_id = ?`, by.UnixMicro(), to)
+	databasetest.Exec(t, db, `UPDATE webhook_receivers SET due_at = ? WHERE supplier_id = ?`, by.UnixMicro(), to)
 	for i := range now + later {
 		id := fmt.Sprint("1-", to, "-", i)
 		delivery(t, db, id, 1, 1, to, "pending", nil, 1)
 		if at := by.Add(time.Hour); i >= now {
-			exec(t, db, `UPDATE webhook_deliveries SET next_attempt_at = ? WHERE id = ?`, at.UnixMicro(), id)
+			databasetest.Exec(t, db, `UPDATE webhook_deliveries SET next_attempt_at = ? WHERE id = ?`, at.UnixMicro(), id)
 		}
 	}
 }
@@ -269,7 +267,7 @@ func TestCounts_never_walk_through_what_is_well(t *testing.T) {
 			SELECT 's' || n, 1, CASE WHEN n % 1000 = 0 THEN 1 END, 1 FROM ` + numbers(20_000),
 		`ANALYZE`, `VACUUM`,
 	} {
-		exec(t, db, state)
+		databasetest.Exec(t, db, state)
 		plan := databasetest.Plan(t, db, store{db}.counting(), noon.UnixMicro())
 		lines := scans.FindAllStringSubmatch(plan, -1)
 		for _, line := range lines {

@@ -122,8 +122,8 @@ func viewOf(tb testing.TB, db *database.DB, name string, rows []foreignRow, idTy
 		}
 		selects = append(selects, "SELECT "+strings.Join(columns, ", "))
 	}
-	exec(tb, db, "CREATE TABLE "+name+"_rows AS "+strings.Join(selects, " UNION ALL "))
-	exec(tb, db, "CREATE VIEW "+name+" AS SELECT * FROM "+name+"_rows")
+	databasetest.Exec(tb, db, "CREATE TABLE "+name+"_rows AS "+strings.Join(selects, " UNION ALL "))
+	databasetest.Exec(tb, db, "CREATE VIEW "+name+" AS SELECT * FROM "+name+"_rows")
 }
 
 // latest compares texts as the listings do: the latest first, null last.

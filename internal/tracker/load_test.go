@@ -117,9 +117,9 @@ func FuzzQuery(f *testing.F) {
 func TestPlans_of_a_young_table_look_records_up_by_their_id(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
-	exec(t, db, `CREATE VIEW of_a_client AS SELECT * FROM tracker_records WHERE client_number = 1`)
+	databasetest.Exec(t, db, `CREATE VIEW of_a_client AS SELECT * FROM tracker_records WHERE client_number = 1`)
 	for _, state := range []string{`SELECT 1`, `ANALYZE tracker_records`, `VACUUM tracker_records`} {
-		exec(t, db, state)
+		databasetest.Exec(t, db, state)
 		for _, statement := range []string{
 			`SELECT r.* FROM unnest('{1,2,3}'::bigint[]) p("id")
 				CROSS JOIN LATERAL (SELECT * FROM of_a_client v WHERE v."id" = p."id" OFFSET 0) r
@@ -142,9 +142,9 @@ func TestPlans(t *testing.T) {
 	if _, err := f.service.Load(t.Context(), f.client.ID, &many{n: 5000}, false); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, db, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping)
+	databasetest.Exec(t, db, `INSERT INTO tracker_records (client_number, dt_carga, imei, data_de_ping)
 		SELECT 1, date '2026-01-01' + n % 300, n, date '2026-01-01' + n % 300 - 1 FROM generate_series(1, 60000) n`)
-	exec(t, db, `ANALYZE tracker_records`)
+	databasetest.Exec(t, db, `ANALYZE tracker_records`)
 	sorted := regexp.MustCompile(`Sort  \(.*actual time=.* rows=(\d+)`)
 	for name, statement := range map[string]string{
 		"page of a day": `SELECT dispositivo FROM tracker_client_1 WHERE dt_carga = '2026-05-01' AND id <= 100000

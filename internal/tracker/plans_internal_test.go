@@ -52,9 +52,7 @@ func TestPlans_of_a_page_do_not_sort_a_table_that_was_just_filled(t *testing.T) 
 	for _, statement := range []string{`ALTER TABLE tracker_records SET (autovacuum_enabled = off)`,
 		`INSERT INTO tracker_records (client_number, dt_carga, imei)
 			SELECT 1, date '2026-06-01' + n / 6000, n FROM generate_series(0, 119999) n`} {
-		if _, err := database.Exec(t.Context(), db.SQL(t.Context()), statement); err != nil {
-			t.Fatal(err)
-		}
+		databasetest.Exec(t, db, statement)
 	}
 	if err := (&store{db: db}).ensureView(t.Context(), 1); err != nil {
 		t.Fatal(err)

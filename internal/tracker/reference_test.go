@@ -277,19 +277,12 @@ func TestListings_of_a_view_made_elsewhere_equal_the_reference(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		f := newFleet(t, db)
 		f.load(randomRows(rand.New(rand.NewPCG(7, 7)), 70, 0)...)
-		exec(t, db, `CREATE VIEW foreign_fleet AS SELECT * FROM tracker_client_1`)
+		databasetest.Exec(t, db, `CREATE VIEW foreign_fleet AS SELECT * FROM tracker_client_1`)
 		if _, err := f.service.SetViews(t.Context(), f.client.ID, []string{"foreign_fleet"}); err != nil {
 			t.Fatal(err)
 		}
 		f.compare()
 	})
-}
-
-func exec(tb testing.TB, db *database.DB, statement string, args ...any) {
-	tb.Helper()
-	if err := db.From(context.WithoutCancel(tb.Context())).Exec(statement, args...).Error; err != nil {
-		tb.Fatal(err)
-	}
 }
 
 func TestCrawl_while_loads_commit_has_nothing_twice_nothing_missed_no_mixed_dates(t *testing.T) {
@@ -340,14 +333,15 @@ func TestCounters_follow_every_change_of_the_records(t *testing.T) {
 		f.get("/list?pageSize=10")
 		f.get("/snapshot?pageSize=2")
 
-		exec(t, db, `DELETE FROM tracker_records WHERE dt_carga = '2026-11-05'`)
+		databasetest.Exec(t, db, `DELETE FROM tracker_records WHERE dt_carga = '2026-11-05'`)
 		f.rows = slices.DeleteFunc(f.rows, func(r row) bool { return r.Loaded == "2026-11-05" })
 		if got := f.get("/list?pageSize=10&page=2"); !gocmp.Equal(got, cut(list(f.rows, ""), 2, 10)) {
 			t.Errorf("after a deletion page 2 is %v", got)
 		}
 		f.compare()
 
-		exec(t, db, `UPDATE tracker_records SET dt_carga = '2026-11-08', hora_de_ping = NULL WHERE dt_carga = '2026-11-06'`)
+		databasetest.Exec(t, db, `UPDATE tracker_records SET dt_carga = '2026-11-08', hora_de_ping = NULL
+			WHERE dt_carga = '2026-11-06'`)
 		for i := range f.rows {
 			if f.rows[i].Loaded == "2026-11-06" {
 				f.rows[i].Loaded, f.rows[i].Time = "2026-11-08", nil
@@ -355,7 +349,7 @@ func TestCounters_follow_every_change_of_the_records(t *testing.T) {
 		}
 		f.compare()
 
-		exec(t, db, `DELETE FROM tracker_records WHERE client_number = 1`)
+		databasetest.Exec(t, db, `DELETE FROM tracker_records WHERE client_number = 1`)
 		f.rows = nil
 		f.compare()
 	})

@@ -36,7 +36,7 @@ func viewWith(tb testing.TB, db *database.DB, name string, values map[string]str
 		}
 		columns = append(columns, value+` AS "`+column+`"`)
 	}
-	exec(tb, db, "CREATE VIEW "+name+" AS SELECT "+strings.Join(columns, ", "))
+	databasetest.Exec(tb, db, "CREATE VIEW "+name+" AS SELECT "+strings.Join(columns, ", "))
 }
 
 // clientOf makes a client of one view.
@@ -176,7 +176,7 @@ func TestView_that_fails_is_unavailable_and_named(t *testing.T) {
 		f := &fleet{tb: t, service: service, engine: serve(service)}
 		faults := map[string]map[string]string{"endless_id": {"id": endless}, "endless_field": {"perc_bateria": endless}}
 		if db.Engine() == database.Postgres {
-			exec(t, db, `CREATE FUNCTION raises() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'bent'; END $$`)
+			databasetest.Exec(t, db, `CREATE FUNCTION raises() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'bent'; END $$`)
 			faults["raising"] = map[string]string{"material": "raises()"}
 			faults["unordered"] = map[string]string{"id": "'{}'::json"}
 		} else {
@@ -207,7 +207,7 @@ func TestView_that_is_made_again_with_other_types_is_read_at_once(t *testing.T) 
 		texts := []string{"'2026-11-20'", "date('2026-11-20')", "'2026-11-20 10:00:00'"}
 		for i := range 6 {
 			if i > 0 {
-				exec(t, db, "DROP VIEW changing")
+				databasetest.Exec(t, db, "DROP VIEW changing")
 			}
 			viewWith(t, db, "changing", map[string]string{"dt_carga": texts[i%len(texts)], "id": []string{"1", "'a'"}[i%2]})
 			if i == 0 {
@@ -219,8 +219,8 @@ func TestView_that_is_made_again_with_other_types_is_read_at_once(t *testing.T) 
 				}
 			}
 		}
-		exec(t, db, "DROP VIEW changing")
-		exec(t, db, "CREATE VIEW changing AS SELECT 1 AS id")
+		databasetest.Exec(t, db, "DROP VIEW changing")
+		databasetest.Exec(t, db, "CREATE VIEW changing AS SELECT 1 AS id")
 		if w := answer(f.engine, f.client.APIKey, "/list"); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("a view that lost its columns: %d %s", w.Code, w.Body)
 		}
@@ -254,7 +254,7 @@ func TestViewNotes_name_what_will_not_come_out_right(t *testing.T) {
 				t.Errorf("no view to start from is in %s", notes)
 			}
 		}
-		exec(t, db, "CREATE VIEW lacking AS SELECT 1 AS id")
+		databasetest.Exec(t, db, "CREATE VIEW lacking AS SELECT 1 AS id")
 		_, err := f.service.SetViews(t.Context(), f.client.ID, []string{"lacking"})
 		if err == nil || !strings.Contains(errorText(err), "dt_carga") || !strings.Contains(errorText(err), "CREATE VIEW") {
 			t.Errorf("a view that lacks columns is granted: %v", fmt.Sprint(err))

@@ -86,6 +86,20 @@ func patient(address string) string {
 	return u.String()
 }
 
+// Exec runs a statement that prepares a test, however long a busy machine takes for its rows.
+func Exec(tb testing.TB, db *database.DB, statement string, args ...any) {
+	tb.Helper()
+	run := func(ctx context.Context) error { return db.From(ctx).Exec(statement, args...).Error }
+	ctx := database.ForMaintenance(context.WithoutCancel(tb.Context()))
+	within := func() error { return db.InTx(ctx, "prepare a test", run) }
+	if strings.HasPrefix(statement, "VACUUM") { // it takes no transaction
+		within = func() error { return run(ctx) }
+	}
+	if err := within(); err != nil {
+		tb.Fatalf("%s: %v", statement, err)
+	}
+}
+
 // OpenURL opens the database at url or, when url is empty, the SQLite file at path, and closes it at the end of the
 // test.
 func OpenURL(tb testing.TB, url, path string) *database.DB {
