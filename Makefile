@@ -64,7 +64,7 @@ release: ## build the archives of a release for Linux and macOS, with their dige
 	@rm -rf bin/release; mkdir -p bin/release; set -e; for platform in $(PLATFORMS); do \
 		arch=$${platform#*/}; archive=bin/release/supplyhub_$${platform##*/}.tar.gz; \
 		GOOS=$${platform%%/*} GOARCH=$${arch%/*} $(BUILD)release/supplyhub/bin/ ./cmd/api ./cmd/worker; \
-		git archive HEAD '*.md' deployments | tar -x -C bin/release/supplyhub; \
+		git archive HEAD ':(glob)*.md' deployments | tar -x -C bin/release/supplyhub; \
 		tar -C bin/release --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$$(git log -1 --format=%ct)" -cf - supplyhub | gzip -n > $$archive; \
 		rm -r bin/release/supplyhub; \
 	done; cd bin/release; sha256sum *.tar.gz | tee SHA256SUMS

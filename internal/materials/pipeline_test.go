@@ -22,6 +22,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -163,9 +164,7 @@ func trace(supplierID string, id int64) string { return fmt.Sprintf("trace-%s-%d
 
 func (p *pipeline) exec(statement string, args ...any) {
 	p.t.Helper()
-	if err := p.db.From(context.Background()).Exec(statement, args...).Error; err != nil {
-		p.t.Fatal(err)
-	}
+	databasetest.Exec(p.t, p.db, statement, args...)
 }
 
 // row is what the tests look at of a stored request.

@@ -1,7 +1,6 @@
 package sending_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -47,9 +46,7 @@ func (r *rig) gone(n int) {
 			next_attempt_at, created_at, updated_at) VALUES ` + strings.Join(deliveries, `, `),
 		`INSERT INTO webhook_receivers (supplier_id, shard, due_at, updated_at) VALUES ` + strings.Join(receivers, `, `),
 	} {
-		if err := r.db.From(context.Background()).Exec(statement).Error; err != nil {
-			r.tb.Fatal(err)
-		}
+		r.exec(statement)
 	}
 }
 

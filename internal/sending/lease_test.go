@@ -36,9 +36,7 @@ func TestAttempt_of_a_dead_worker_is_made_again_within_seconds_whatever_the_time
 			`UPDATE webhook_deliveries SET worker = 77, attempts = 1, series = 1, last_started_at = 1
 				WHERE destination = 'acme'`,
 		} {
-			if err := db.From(t.Context()).Exec(statement).Error; err != nil {
-				t.Fatal(err)
-			}
+			databasetest.Exec(t, db, statement)
 		}
 		next := newRig(t, db, setup{deps: long})
 		next.suppliers.learn("acme", next.acme.URL, next.secret)

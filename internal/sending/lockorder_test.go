@@ -66,9 +66,7 @@ func (r *rig) count(statement string, args ...any) (n int) {
 
 func (r *rig) exec(statement string, args ...any) {
 	r.tb.Helper()
-	if err := r.db.From(context.Background()).Exec(statement, args...).Error; err != nil {
-		r.tb.Fatal(err)
-	}
+	databasetest.Exec(r.tb, r.db, statement, args...)
 }
 
 func (c *contention) some(n int) []string {

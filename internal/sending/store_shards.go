@@ -34,7 +34,8 @@ type memberRow struct {
 }
 
 // beat renews the worker's lease and reads the workers, the shards and whether something is due in these: an idle
-// worker asks nothing else.
+// worker asks nothing else. On SQLite these are two statements, and another beat of this worker may come between them:
+// that its row is there says that it has its lease, whatever the row says.
 func (s *workerStore) beat(ctx context.Context, worker int64, until time.Time, shards []int,
 	now time.Time) ([]memberRow, error) {
 	with, renewed, owners := `WITH quick AS (SELECT set_config('synchronous_commit', 'off', true)),

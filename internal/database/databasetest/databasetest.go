@@ -91,11 +91,13 @@ func Exec(tb testing.TB, db *database.DB, statement string, args ...any) {
 	tb.Helper()
 	run := func(ctx context.Context) error { return db.From(ctx).Exec(statement, args...).Error }
 	ctx := database.ForMaintenance(context.WithoutCancel(tb.Context()))
-	within := func() error { return db.InTx(ctx, "prepare a test", run) }
+	var err error
 	if strings.HasPrefix(statement, "VACUUM") { // it takes no transaction
-		within = func() error { return run(ctx) }
+		err = run(ctx)
+	} else {
+		err = db.InTx(ctx, "prepare a test", run)
 	}
-	if err := within(); err != nil {
+	if err != nil {
 		tb.Fatalf("%s: %v", statement, err)
 	}
 }
