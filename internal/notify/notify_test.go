@@ -78,9 +78,9 @@ func (r *rig) notifier() *notify.Notifier {
 	})
 }
 
-// run starts processes that end with the test.
-func (r *rig) run(n int) {
-	ctx, stop := context.WithCancel(r.t.Context())
+// run starts processes that end with stop or the test.
+func (r *rig) run(n int) (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
 	var running sync.WaitGroup
 	for range n {
 		running.Go(func() {
@@ -89,7 +89,9 @@ func (r *rig) run(n int) {
 			}
 		})
 	}
-	r.t.Cleanup(func() { stop(); running.Wait() })
+	stop = func() { cancel(); running.Wait() }
+	r.t.Cleanup(stop)
+	return stop
 }
 
 // arrived are the events so far, by type, supplier and count.
@@ -274,14 +276,16 @@ func TestNotifier_follows_a_clock_that_is_set_back(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
-		r.run(1)
+		stop := r.run(1)
 		r.pass(time.Hour) // ahead
 		r.note(notice.Notice{Type: notice.DeliveryDead, SupplierID: "a", Subject: "msg_1"})
 		r.gathered()
+		stop()             // a step under way would go on with the time that it read
 		r.pass(-time.Hour) // right again
 		if err := r.notifier().SetBack(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		r.run(1)
 		r.note(notice.Notice{Type: notice.DeliveryDead, SupplierID: "a", Subject: "msg_2"})
 		r.gathered()
 		if got := r.arrived(); len(got) > 0 {
