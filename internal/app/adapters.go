@@ -72,16 +72,20 @@ func (e estimator) Estimate(ctx context.Context, r estimates.Request) (estimates
 // catalogue is the products, with what matters to an estimate.
 type catalogue struct{ products *products.Service }
 
-// Products returns the products of these SKUs; unknown ones are absent.
-func (c catalogue) Products(ctx context.Context, supplierID string, skus []string) (
-	map[string]estimates.Product, error) {
-	found, err := c.products.Find(ctx, supplierID, skus)
+// Products returns the products with these keys; unknown ones are absent.
+func (c catalogue) Products(ctx context.Context, keys []estimates.ProductKey) (
+	map[estimates.ProductKey]estimates.Product, error) {
+	wanted := make([]products.Key, len(keys))
+	for i, key := range keys {
+		wanted[i] = products.Key(key)
+	}
+	found, err := c.products.Find(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
-	facts := make(map[string]estimates.Product, len(found))
-	for sku, p := range found {
-		facts[sku] = estimates.Product{Active: p.Active, WeightKg: orZero(p.WeightKg),
+	facts := make(map[estimates.ProductKey]estimates.Product, len(found))
+	for key, p := range found {
+		facts[estimates.ProductKey(key)] = estimates.Product{Active: p.Active, WeightKg: orZero(p.WeightKg),
 			ProductionDays: int(orZero(p.ProductionDays))}
 	}
 	return facts, nil

@@ -11,6 +11,9 @@ import (
 // An estimator's questions and answers. The rate card is one; a carrier's API could be another: it may fail, be slow,
 // and be asked for the same round twice.
 
+// ProductKey names a product of a supplier.
+type ProductKey struct{ SupplierID, SKU string }
+
 // Product is what the catalogue knows of an item.
 type Product struct {
 	Active         bool

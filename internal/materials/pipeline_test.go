@@ -384,7 +384,7 @@ func pointers(t *testing.T, w *httptest.ResponseRecorder) []string {
 type world struct {
 	db        *database.DB
 	estimate  func(ctx context.Context, r estimates.Request) (estimates.Result, error)
-	products  func(supplierID string, skus []string) (map[string]estimates.Product, error)
+	products  func(keys []estimates.ProductKey) error // fails
 	outbox    func(events []round.Outgoing) error
 	adds      atomic.Int64
 	mu        sync.Mutex
@@ -423,11 +423,18 @@ func (w *world) takePublished() []string {
 
 func key(r round.Round) string { return fmt.Sprintf("%s/%d/%d", r.SupplierID, r.RequestID, r.Number) }
 
-func (w *world) Products(_ context.Context, supplierID string, skus []string) (map[string]estimates.Product, error) {
-	if w.products != nil {
-		return w.products(supplierID, skus)
+func (w *world) Products(_ context.Context, keys []estimates.ProductKey) (
+	map[estimates.ProductKey]estimates.Product, error) {
+	found := map[estimates.ProductKey]estimates.Product{}
+	for _, key := range keys {
+		if key.SKU == "SKU-1" {
+			found[key] = estimates.Product{Active: true, WeightKg: 4, ProductionDays: 2}
+		}
 	}
-	return map[string]estimates.Product{"SKU-1": {Active: true, WeightKg: 4, ProductionDays: 2}}, nil
+	if w.products != nil {
+		return found, w.products(keys)
+	}
+	return found, nil
 }
 
 func (w *world) Estimate(ctx context.Context, r estimates.Request) (estimates.Result, error) {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,6 +113,8 @@ func TestWork_of_many_requests_shares_transactions(t *testing.T) {
 		for id := range int64(n) {
 			rounds = append(rounds, p.round(fmt.Sprintf("s%d", id%7), id))
 		}
+		var looks atomic.Int64
+		p.world.products = func([]estimates.ProductKey) error { looks.Add(1); return nil }
 		p.Take(rounds)
 		p.run()
 		wait.Until(t, "all are sent", func() bool { return len(p.world.sentKeys()) == n })
@@ -120,6 +123,8 @@ func TestWork_of_many_requests_shares_transactions(t *testing.T) {
 		}
 		if adds := p.world.adds.Load(); adds > n/3 {
 			t.Errorf("%d requests took %d transactions", n, adds)
+		} else if looks.Load() > adds {
+			t.Errorf("%d transactions looked for products %d times", adds, looks.Load())
 		}
 	})
 }
@@ -325,11 +330,11 @@ func TestWork_of_suppliers_whose_catalogue_fails_is_tried_again_alone(t *testing
 		p := newPipeline(t, db, nil)
 		p.enqueue("acme", 1)
 		p.enqueue("other", 1)
-		p.world.products = func(supplierID string, _ []string) (map[string]estimates.Product, error) {
-			if supplierID == "acme" {
-				return nil, errors.New("the catalogue is broken")
+		p.world.products = func(keys []estimates.ProductKey) error {
+			if slices.ContainsFunc(keys, func(k estimates.ProductKey) bool { return k.SupplierID == "acme" }) {
+				return errors.New("the catalogue is broken")
 			}
-			return nil, nil
+			return nil
 		}
 		if err := p.Work([]round.Round{p.round("acme", 1), p.round("other", 1)}); err != nil {
 			t.Error(err)

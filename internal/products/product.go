@@ -71,9 +71,17 @@ func New(db *database.DB, now func() time.Time) *Service {
 	return &Service{store: &store{db}, now: now}
 }
 
-// Find returns the supplier's products of these SKUs, active or not; unknown ones are absent.
-func (s *Service) Find(ctx context.Context, supplierID string, skus []string) (map[string]Product, error) {
-	return s.store.find(ctx, supplierID, skus)
+// Key names a product.
+type Key struct{ SupplierID, SKU string }
+
+// Find returns the products with these keys, active or not; unknown ones are absent.
+func (s *Service) Find(ctx context.Context, keys []Key) (map[Key]Product, error) {
+	rows, err := s.store.find(ctx, keys)
+	found := make(map[Key]Product, len(rows))
+	for _, r := range rows {
+		found[Key{r.SupplierID, r.SKU}] = r.Product
+	}
+	return found, err
 }
 
 // change is one synchronisation. Without a time of its own it is as new as its arrival and never stale.

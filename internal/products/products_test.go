@@ -100,13 +100,14 @@ func TestSync_statuses(t *testing.T) {
 		if got := s.sync("other", upsert("Shelf", "")); got != "created" {
 			t.Errorf("another supplier's sku is %s", got)
 		}
-		skus := []string{"A", "B"}
+		board, shelf := products.Key{SupplierID: "acme", SKU: "A"}, products.Key{SupplierID: "other", SKU: "A"}
+		keys := []products.Key{board, {SupplierID: "acme", SKU: "B"}, shelf, {SupplierID: "third", SKU: "A"}}
 		for i := range 70_000 { // more than either engine takes parameters
-			skus = append(skus, fmt.Sprint("unknown ", i))
+			keys = append(keys, products.Key{SupplierID: "acme", SKU: fmt.Sprint("unknown ", i)})
 		}
-		found, err := s.Find(t.Context(), "acme", skus)
-		if err != nil || len(found) != 1 || found["A"].Material != "Board" || *found["A"].ProductionDays != 3 ||
-			!found["A"].Active {
+		found, err := s.Find(t.Context(), keys)
+		if err != nil || len(found) != 2 || found[board].Material != "Board" || *found[board].ProductionDays != 3 ||
+			!found[board].Active || found[shelf].Material != "Shelf" {
 			t.Errorf("found %+v, %v", found, err)
 		}
 	})
@@ -128,9 +129,10 @@ func TestSync_of_one_sku_at_once_the_newer_time_wins_whatever_the_order(t *testi
 			})
 		}
 		group.Wait()
-		found, err := a.Find(context.WithoutCancel(t.Context()), "acme", []string{"A"})
-		if err != nil || found["A"].Material != fmt.Sprintf("M%d", n-1) {
-			t.Errorf("%+v won, %v", found["A"], err)
+		key := products.Key{SupplierID: "acme", SKU: "A"}
+		found, err := a.Find(context.WithoutCancel(t.Context()), []products.Key{key})
+		if err != nil || found[key].Material != fmt.Sprintf("M%d", n-1) {
+			t.Errorf("%+v won, %v", found[key], err)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Each product is inserted or decided on under its row's lock. Two syncs of one product at once have one outcome,
@@ -31,16 +30,39 @@ type productRow struct {
 // TableName returns gorm's name for the rows.
 func (productRow) TableName() string { return "products" }
 
-// find returns a supplier's products by SKU, however many; unknown ones are absent.
-func (s *store) find(ctx context.Context, supplierID string, skus []string) (map[string]Product, error) {
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT sku, active, material_id, material,
-			material_variant_id, material_variant, width, height, depth, weight_kg, production_days
-		FROM products WHERE supplier_id = $1 AND `+s.db.AnyOf("sku", 2), []any{supplierID, s.db.Values(skus)},
-		func(p *Product) []any {
-			return []any{&p.SKU, &p.Active, &p.MaterialID, &p.Material, &p.MaterialVariantID, &p.MaterialVariant,
-				&p.Width, &p.Height, &p.Depth, &p.WeightKg, &p.ProductionDays}
-		})
-	return lists.By(rows, func(p Product) string { return p.SKU }), errs.Doing("read products", err)
+// find returns those of the products that are stored, however many are asked for.
+func (s *store) find(ctx context.Context, keys []Key) (found []productRow, err error) {
+	err = database.BySupplier(s.db, keys, func(k Key) string { return k.SupplierID }, func(keys []Key) error {
+		table, args := s.wanted(keys)
+		some, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT p.supplier_id, p.sku, p.active, p.material_id,
+				p.material, p.material_variant_id, p.material_variant, p.width, p.height, p.depth, p.weight_kg, p.production_days
+			FROM `+table, args, (*productRow).places)
+		found = append(found, some...)
+		return err
+	})
+	return found, errs.Doing("read products", err)
+}
+
+func (r *productRow) places() []any {
+	p := &r.Product
+	return []any{&r.SupplierID, &p.SKU, &p.Active, &p.MaterialID, &p.Material, &p.MaterialVariantID, &p.MaterialVariant,
+		&p.Width, &p.Height, &p.Depth, &p.WeightKg, &p.ProductionDays}
+}
+
+// wanted returns a table p of the products with these keys, and its parameters. Each is looked up by its key, whatever
+// the planner believes of the table.
+func (s *store) wanted(keys []Key) (table string, args []any) {
+	if s.db.Engine() == database.SQLite {
+		return `json_each($1) AS k CROSS JOIN products AS p
+			WHERE p.supplier_id = k.value->>'SupplierID' AND p.sku = k.value->>'SKU'`, []any{s.db.Values(keys)}
+	}
+	suppliers, skus := make([]string, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		suppliers[i], skus[i] = k.SupplierID, k.SKU
+	}
+	return `unnest($1::text[], $2::text[]) AS k(supplier_id, sku) CROSS JOIN LATERAL (SELECT * FROM products m
+		WHERE m.supplier_id = k.supplier_id AND m.sku = k.sku` + s.db.Of(suppliers, `m.supplier_id`, `$1`) + ` OFFSET 0) p`,
+		[]any{suppliers, skus}
 }
 
 // apply inserts the product or decides, holding its row, what the change makes of the stored one. It must run in a

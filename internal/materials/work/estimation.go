@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,11 +23,16 @@ const (
 )
 
 // estimateAll fills in each request's event or err. All run at once. Those that are late leave the batch, and are
-// stored when they end.
-func (s *Service) estimateAll(ctx context.Context, requests []*pending) (inTime, late []*pending) {
-	looking, stopLooking := context.WithTimeout(ctx, workStoreTimeout)
-	defer stopLooking()
-	products := s.products(looking, requests)
+// stored when they end. An error says nothing of any single one.
+func (s *Service) estimateAll(ctx context.Context, requests []*pending) (inTime, late []*pending, err error) {
+	products, err := s.products(ctx, requests)
+	switch {
+	case err == nil:
+	case len(requests) == 1 && !errs.IsUnavailable(err):
+		requests[0].err = cmp.Or(requests[0].err, err)
+	default:
+		return nil, nil, err
+	}
 	ended, running := make(chan *pending, len(requests)), map[*pending]bool{}
 	for _, p := range requests {
 		if p.err != nil {
@@ -38,7 +44,7 @@ func (s *Service) estimateAll(ctx context.Context, requests []*pending) (inTime,
 			ctx, cancel := context.WithTimeout(logctx.WithTraceParent(logctx.WithRequest(ctx, p.Round.SupplierID,
 				p.Round.RequestID, p.TraceID), p.TraceParent), estimateTimeout)
 			defer cancel()
-			p.event, p.body, p.err = s.estimate(ctx, p, products[p.Request.SupplierID])
+			p.event, p.body, p.err = s.estimate(ctx, p, products)
 			ended <- p
 		}()
 	}
@@ -51,10 +57,10 @@ func (s *Service) estimateAll(ctx context.Context, requests []*pending) (inTime,
 			delete(running, p)
 		case <-slow.C:
 			s.estimating.Go(func() { s.storeLate(ended, len(running)) })
-			return inTime, slices.Collect(maps.Keys(running))
+			return inTime, slices.Collect(maps.Keys(running)), nil
 		}
 	}
-	return inTime, nil
+	return inTime, nil, nil
 }
 
 // storeLate stores n requests as their estimations end. They are in hand until then.
@@ -70,33 +76,24 @@ func (s *Service) storeLate(ended <-chan *pending, n int) {
 	}
 }
 
-// products asks the catalogue once for each supplier of the batch. Where it fails, the supplier's requests fail.
-func (s *Service) products(ctx context.Context, requests []*pending) map[string]map[string]estimates.Product {
-	wanted := make(map[string]map[string]bool)
+// products asks the catalogue once for the whole batch.
+func (s *Service) products(ctx context.Context, requests []*pending) (
+	map[estimates.ProductKey]estimates.Product, error) {
+	ctx, cancel := context.WithTimeout(ctx, workStoreTimeout)
+	defer cancel()
+	wanted := make(map[estimates.ProductKey]bool)
 	for _, p := range requests {
-		if wanted[p.Request.SupplierID] == nil {
-			wanted[p.Request.SupplierID] = make(map[string]bool)
-		}
 		for _, m := range p.Materials {
-			wanted[p.Request.SupplierID][m.SKU] = true
+			wanted[estimates.ProductKey{SupplierID: p.Request.SupplierID, SKU: m.SKU}] = true
 		}
 	}
-	found := make(map[string]map[string]estimates.Product, len(wanted))
-	failed := make(map[string]error)
-	for supplierID, skus := range wanted {
-		found[supplierID], failed[supplierID] = s.deps.Catalogue.Products(ctx, supplierID, slices.Sorted(maps.Keys(skus)))
-	}
-	for _, p := range requests {
-		if err := failed[p.Request.SupplierID]; err != nil && p.err == nil {
-			p.err = fmt.Errorf("look up products: %w", err)
-		}
-	}
-	return found
+	found, err := s.deps.Catalogue.Products(ctx, slices.Collect(maps.Keys(wanted)))
+	return found, errs.Doing("look up products", err)
 }
 
 // estimate makes the event of one request. A panic of the estimator is this request's failure, not the worker's end.
 func (s *Service) estimate(ctx context.Context, p *pending,
-	products map[string]estimates.Product) (event webhook.Event, body []byte, err error) {
+	products map[estimates.ProductKey]estimates.Product) (event webhook.Event, body []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = invalid(fmt.Errorf("the estimator panicked: %v", r))
@@ -104,7 +101,7 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 	}()
 	now := s.deps.Now().UTC().Truncate(time.Microsecond)
 	result, err := s.deps.Estimator.Estimate(ctx, estimates.Request{
-		SupplierID: p.Request.SupplierID, RequestID: p.ID, UID: p.UID, Round: p.Number, Items: items(p.Materials, products),
+		SupplierID: p.Request.SupplierID, RequestID: p.ID, UID: p.UID, Round: p.Number, Items: items(p.Request, products),
 		At: now,
 	})
 	if err != nil {
@@ -125,14 +122,14 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 }
 
 // items returns a request's items as an estimator takes them.
-func items(list []materials.Material, products map[string]estimates.Product) []estimates.Item {
-	items := make([]estimates.Item, len(list))
-	for i, m := range list {
+func items(r materials.Request, products map[estimates.ProductKey]estimates.Product) []estimates.Item {
+	items := make([]estimates.Item, len(r.Materials))
+	for i, m := range r.Materials {
 		items[i] = estimates.Item{SKU: m.SKU, Width: m.Width, Height: m.Height, Quantity: m.Quantity}
 		if m.Depth != nil {
 			items[i].Depth = *m.Depth
 		}
-		if product, known := products[m.SKU]; known {
+		if product, known := products[estimates.ProductKey{SupplierID: r.SupplierID, SKU: m.SKU}]; known {
 			items[i].Product = &product
 		}
 	}

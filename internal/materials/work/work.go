@@ -29,9 +29,9 @@ type Outbox interface {
 	Reserve(want int) (n int, done func())
 }
 
-// Catalogue returns what is known of a supplier's products, by SKU; unknown ones are absent.
+// Catalogue returns what is known of the suppliers' products; unknown ones are absent.
 type Catalogue interface {
-	Products(ctx context.Context, supplierID string, skus []string) (map[string]estimates.Product, error)
+	Products(ctx context.Context, keys []estimates.ProductKey) (map[estimates.ProductKey]estimates.Product, error)
 }
 
 // Estimator computes the delivery estimates of one request. Another one, such as a carrier's API, can be put in.

@@ -125,7 +125,11 @@ func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
 		p.read = read
 		s.hand.weigh(p.Round, p.size)
 	}
-	inTime, late := s.estimateAll(context.Background(), requests)
+	inTime, late, err := s.estimateAll(context.Background(), requests)
+	if err != nil {
+		s.hand.done(rounds...)
+		return nil, err
+	}
 	for _, p := range late {
 		going[p.Round] = true
 	}
