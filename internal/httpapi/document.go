@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -33,9 +34,14 @@ func openAPIDocument(version string) ([]byte, error) {
 
 // OpenAPI answers with the OpenAPI document of the running version, and without it for who has it.
 func OpenAPI(version string) Handler {
-	document, err := openAPIDocument(version)
-	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(document))
+	var tag string
+	read := sync.OnceValues(func() ([]byte, error) { // not at start: of all that a start does it would take longest
+		document, err := openAPIDocument(version)
+		tag = fmt.Sprintf(`"%x"`, sha256.Sum256(document))
+		return document, err
+	})
 	return func(c *gin.Context) error {
+		document, err := read()
 		if err != nil {
 			return err
 		}

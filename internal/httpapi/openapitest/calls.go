@@ -46,6 +46,10 @@ type operation struct {
 // Calls returns a maker of calls. Operations are left out when skip reports so.
 func (v *V) Calls(random *rand.Rand, skip func(operationID string) bool) (*Calls, error) {
 	c := &Calls{V: v, Rand: random}
+	compiler, err := compilerOf(v.open)
+	if err != nil {
+		return nil, err
+	}
 	paths := v.document["paths"].(object)
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		item := paths[path].(object)
@@ -60,8 +64,7 @@ func (v *V) Calls(random *rand.Rand, skip func(operationID string) bool) (*Calls
 			pointer := "/paths/" + escape(path) + "/" + method + "/requestBody/content/application~1json/schema"
 			if schema, ok := v.at(pointer).(object); ok {
 				o.body = schema
-				var err error
-				if o.accepts, err = v.open.Compile(base + "#" + pointer); err != nil {
+				if o.accepts, err = compiler.Compile(base + "#" + pointer); err != nil {
 					return nil, fmt.Errorf("compile %s: %w", pointer, err)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -31,13 +32,16 @@ type object = map[string]any
 type V struct {
 	document object
 	schemas  map[string]*jsonschema.Schema // by JSON pointer of every schema of a response
-	open     *jsonschema.Compiler          // of the document as it is published
+	open     any                           // the document as it is published
 }
+
+// shared is every test's: to read the document takes a third of a second with the race detector.
+var shared = sync.OnceValues(newValidator)
 
 // Validator reads the service's document and compiles every schema of its answers.
 func Validator(tb testing.TB) *V {
 	tb.Helper()
-	v, err := newValidator()
+	v, err := shared()
 	if err != nil {
 		tb.Fatalf("openapitest: %v", err)
 	}
@@ -57,13 +61,10 @@ func newValidator() (*V, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the document: %w", err)
 	}
-	v := &V{document: parsed.(object), schemas: map[string]*jsonschema.Schema{}}
+	v := &V{document: parsed.(object), schemas: map[string]*jsonschema.Schema{}, open: published}
 	strict(v.document)
 	compiler, err := compilerOf(parsed)
 	if err != nil {
-		return nil, err
-	}
-	if v.open, err = compilerOf(published); err != nil {
 		return nil, err
 	}
 	for _, pointer := range v.schemaPointers() {
