@@ -68,6 +68,9 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := q.cfg.leaderless(stream.CachedInfo()); err != nil {
+		return err
+	}
 	q.found = true
 	have := stream.CachedInfo().Config
 	if err := q.cfg.foreign(have); err != nil && q.embedded == nil {

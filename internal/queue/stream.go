@@ -29,6 +29,15 @@ type ForeignError struct{ Text, Todo string }
 // Error returns both.
 func (e ForeignError) Error() string { return e.Text + ": " + e.Todo }
 
+// leaderless returns why a stream takes nothing for which a server of a cluster answers although none leads it (NATS
+// 2.15 does so at times).
+func (c Config) leaderless(info *jetstream.StreamInfo) error {
+	if info.Cluster == nil || info.Cluster.Leader != "" {
+		return nil
+	}
+	return fmt.Errorf("the stream %s has no leader, its cluster may have no quorum", c.Stream)
+}
+
 // foreign returns an error when the stream belongs to another program or to another installation of this one: its
 // retention and storage cannot be changed, and what it keeps for longer, or under other subjects, is not ours to drop.
 // One like ours that names no installation was made by hand for us.
