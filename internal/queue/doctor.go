@@ -66,14 +66,13 @@ func (q *Queue) plain() bool {
 func (q *Queue) examineStream(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	stream, err := q.js.Stream(ctx, q.cfg.Stream)
+	have, err := q.askStream(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return ErrAbsent
 	case err != nil:
 		return q.explain(err)
 	}
-	have := stream.CachedInfo().Config
 	if err := q.cfg.foreign(have); err != nil {
 		return err
 	}

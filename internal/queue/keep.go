@@ -61,18 +61,14 @@ func (q *Queue) reconcile(ctx context.Context) {
 func (q *Queue) ensureStream(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	stream, err := q.js.Stream(ctx, q.cfg.Stream)
+	have, err := q.askStream(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return q.createStream(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if err := q.cfg.leaderless(stream.CachedInfo()); err != nil {
-		return err
-	}
 	q.found = true
-	have := stream.CachedInfo().Config
 	if err := q.cfg.foreign(have); err != nil && q.embedded == nil {
 		return err
 	} else if err != nil {
@@ -91,6 +87,16 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 	q.log.Warn("the queue's stream is not as it should be, it is put right", "stream", q.cfg.Stream)
 	_, err = q.js.UpdateStream(ctx, want)
 	return err
+}
+
+// askStream asks the server for the stream as it is.
+func (q *Queue) askStream(ctx context.Context) (have jetstream.StreamConfig, err error) {
+	stream, err := q.js.Stream(ctx, q.cfg.Stream)
+	if err != nil {
+		return have, err
+	}
+	info := stream.CachedInfo()
+	return info.Config, q.cfg.leaderless(info)
 }
 
 // createStream makes the stream. Of two processes that do so at once, one takes what the other has made. Where a stream

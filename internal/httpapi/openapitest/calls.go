@@ -46,7 +46,7 @@ type operation struct {
 // Calls returns a maker of calls. Operations are left out when skip reports so.
 func (v *V) Calls(random *rand.Rand, skip func(operationID string) bool) (*Calls, error) {
 	c := &Calls{V: v, Rand: random}
-	compiler, err := compilerOf(v.open)
+	compiler, err := compilerOf(v.published)
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,9 @@ func (s *Service) products(ctx context.Context, requests []*pending) (
 			wanted[estimates.ProductKey{SupplierID: p.Request.SupplierID, SKU: m.SKU}] = true
 		}
 	}
+	if len(wanted) == 0 { // nothing of the batch is left to estimate
+		return nil, nil
+	}
 	found, err := s.deps.Catalogue.Products(ctx, slices.Collect(maps.Keys(wanted)))
 	return found, errs.Doing("look up products", err)
 }
