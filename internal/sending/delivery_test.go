@@ -340,41 +340,60 @@ func TestRetryAfter_is_honoured_up_to_the_longest_wait(t *testing.T) {
 func TestAnswers_hostile_ones_do_no_harm(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		r := newRig(t, db, setup{deps: func(d *sending.Deps) { d.Timeout = 300 * time.Millisecond },
-			acme: func(n int, w http.ResponseWriter, request *http.Request) {
-				switch n {
-				case 1: // without an end
-					w.WriteHeader(http.StatusInternalServerError)
-					for request.Context().Err() == nil {
-						if _, err := w.Write([]byte(strings.Repeat("x\x00\xff", 4096))); err != nil {
-							return
-						}
-					}
-				case 2: // without a beginning
-					<-request.Context().Done()
-				case 3: // cut in the middle of its head
-					hijacked, _, err := http.NewResponseController(w).Hijack()
-					if err == nil {
-						fmt.Fprint(hijacked, "HTTP/1.1 200")
-						_ = hijacked.Close()
+		r := newRig(t, db, setup{acme: func(n int, w http.ResponseWriter, request *http.Request) {
+			if n == 1 { // without an end
+				w.WriteHeader(http.StatusInternalServerError)
+				for request.Context().Err() == nil {
+					if _, err := w.Write([]byte(strings.Repeat("x\x00\xff", 4096))); err != nil {
+						return
 					}
 				}
-			}})
+				return
+			}
+			hijacked, _, err := http.NewResponseController(w).Hijack() // cut in the middle of its head
+			if err == nil {
+				fmt.Fprint(hijacked, "HTTP/1.1 200")
+				_ = hijacked.Close()
+			}
+		}})
 		r.add(event("acme", 1, 1))
 		r.settled()
-		d := r.show("acme")
-		if len(d.Attempts) != 3 || d.Status != deliveries.Dead {
-			t.Fatalf("the delivery is %+v", d)
+		d := failedThrice(t, r)
+		a := d.Attempts[0]
+		if a.Status == nil || *a.Status != 500 || len(a.Response) > 3*1024 || !strings.HasPrefix(a.Response, "x\x00\uFFFD") {
+			t.Errorf("the endless answer is kept as %d bytes: %+v", len(a.Response), a)
 		}
-		if a := d.Attempts[0]; *a.Status != 500 || len(a.Response) > 3*1024 || !strings.HasPrefix(a.Response, "x\x00\uFFFD") {
-			t.Errorf("the endless answer is kept as %d bytes of %v", len(a.Response), *a.Status)
-		}
-		for _, a := range d.Attempts[1:] {
-			if a.Error == nil || strings.Contains(*a.Error, r.acme.URL) {
-				t.Errorf("the error is %v", a.Error)
-			}
-		}
+		namesNoAddress(t, r, d.Attempts[1:])
 	})
+}
+
+func TestAnswer_without_a_beginning_is_given_up_after_the_timeout(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{deps: func(d *sending.Deps) { d.Timeout = 100 * time.Millisecond },
+			acme: func(_ int, _ http.ResponseWriter, request *http.Request) { <-request.Context().Done() }})
+		r.add(event("acme", 1, 1))
+		r.settled()
+		namesNoAddress(t, r, failedThrice(t, r).Attempts)
+	})
+}
+
+func failedThrice(t *testing.T, r *rig) *deliveries.Detail {
+	t.Helper()
+	d := r.show("acme")
+	if len(d.Attempts) != 3 || d.Status != deliveries.Dead {
+		t.Fatalf("the delivery is %+v", d)
+	}
+	return d
+}
+
+func namesNoAddress(t *testing.T, r *rig, attempts []deliveries.Attempt) {
+	t.Helper()
+	for _, a := range attempts {
+		if a.Error == nil || strings.Contains(*a.Error, r.acme.URL) {
+			t.Errorf("the error is %v", a.Error)
+		}
+	}
 }
 
 func TestProof_goes_to_the_own_endpoint_alone_and_belongs_to_the_signature(t *testing.T) {
