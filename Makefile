@@ -31,9 +31,6 @@ UNITSATONCE = 8
 ATONCE = 5
 # Test binaries are linked each time: without what only debuggers read it takes two thirds of the time.
 LEAN = -ldflags=-w
-# `make check` and `make test PKG=…` vet. Here every library would be vetted too, with and without the detector: a ninth of
-# what a fresh clone takes to compile.
-UNVETTED = -vet=off
 # SQLite is C translated to Go: with each of its accesses watched and each pointer of its driver checked, its tests took
 # half of the time. database/sql and sync, which order what our code does with it, stay watched. Conversions of unsafe
 # pointers are not checked: there are none here. The driver itself is watched: it uses generic code of sync, of which the
@@ -80,10 +77,10 @@ ifdef PKG
 	@$(WITHPOSTGRES) $(GO) test -count=1 $(if $(RUN),-run '$(RUN)') $(PKG)
 else
 	@$(WITHPOSTGRES) sh -c "status=0; \
-		$(GO) test -timeout 60m -shuffle=on -parallel $(ATONCE) $(LEAN) $(UNVETTED) ./internal/acceptance/... & acceptance=\$$!; \
-		$(GO) test -timeout 60m -shuffle=on -parallel $(UNITSATONCE) $(LEAN) $(UNVETTED) $(RACE) $(UNIT) || status=1; \
+		$(GO) test -timeout 60m -shuffle=on -parallel $(ATONCE) $(LEAN) ./internal/acceptance/... & acceptance=\$$!; \
+		$(GO) test -timeout 60m -shuffle=on -parallel $(UNITSATONCE) $(LEAN) $(RACE) $(UNIT) || status=1; \
 		wait \$$acceptance || status=1; \
-		$(GO) test -C deployments/checks -shuffle=on $(UNVETTED) ./... || status=1; \
+		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
 		exit \$$status"
 endif
 

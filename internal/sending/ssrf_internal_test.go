@@ -167,7 +167,7 @@ func TestSender_follows_no_redirect_into_the_network(t *testing.T) {
 			http.Redirect(w, r, inside.URL, status)
 		}))
 		t.Cleanup(receiver.Close)
-		sender := newSender(Deps{Concurrency: 1, AllowPrivate: true, Timeout: time.Second})
+		sender := newSender(Deps{Concurrency: 1, AllowPrivate: true, Timeout: time.Minute})
 		a := sender.send(t.Context(), job{Begun: deliveries.Begun{Destination: "acme"},
 			target: receivers.Receiver{URL: receiver.URL, Secrets: []webhook.Secret{webhook.NewSecret()}, Active: true}},
 			time.Now())
