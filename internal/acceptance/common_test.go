@@ -222,7 +222,7 @@ func operationRules(t *testing.T, h *apptest.Hub) {
 		next := mustRefresh(t, h, s.RefreshToken())
 		h.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey+"x")
 		becomes(t, s, submit(t, s, nil), "estimated")
-		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) >= 1 })
 		secrets := []string{s.APIKey, s.WebhookSecret, s.RefreshToken(), s.AccessToken(), next.RefreshToken,
 			h.ServiceSecret(t), h.Env["JWT_SIGNING_KEYS"], h.Env["SECRETS_KEY"]}
 		for _, p := range slices.Concat(h.APIs, h.Workers) {

@@ -30,7 +30,7 @@ func roundRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		id := submit(t, s, nil)
 		first := becomes(t, s, id, "estimated")
-		wait.Until(t, "the receiver has the event", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver has the event", func() bool { return len(receiver.Calls()) >= 1 })
 		old := json.RawMessage(receiver.Calls()[0].Body) // the own endpoint got the same event
 		deliveries := apptest.MustCommand[[]struct{ ID, Destination string }](t, h, "delivery", "list", "--supplier", s.ID)
 		var own string

@@ -136,7 +136,7 @@ func selfServiceRules(t *testing.T, h *apptest.Hub) {
 			const since = "2020-01-01T00:00:00Z"
 			wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver",
 				object{"status": "delivered", "since": since, "until": "2999-12-31T23:59:59Z"}), 202, object{"redelivered": 2})
-			wait.Until(t, "both are sent once more", func() bool { return len(receiver.Calls()) == called+2 })
+			wait.Until(t, "both are sent once more", func() bool { return len(receiver.Calls()) >= called+2 })
 			reaches(t, s, "delivered", 2)
 			wantBody(t, s.Do(t, http.MethodPost, deliveriesPath+"/redeliver", object{"status": "failed", "since": since}), 202,
 				object{"redelivered": 0})

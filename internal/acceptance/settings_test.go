@@ -170,7 +170,7 @@ func TestSettings_keys_that_open_nothing_are_said_and_cost_no_delivery(t *testin
 				t.Errorf("%d deliveries, %d calls came, the receiver is %v", len(deliveries), len(receiver.Calls()), state)
 			}
 			restart(right)
-			wait.Until(t, "both deliveries arrive", func() bool { return len(receiver.Calls()) == 2 })
+			wait.Until(t, "both deliveries arrive", func() bool { return len(receiver.Calls()) >= 2 })
 			for _, p := range all {
 				if _, body := adminGet(t, p, "/readyz"); strings.Contains(body, "SECRETS_KEY") {
 					t.Errorf("with the right key %s says %s", p.Name, body)

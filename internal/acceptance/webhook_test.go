@@ -159,7 +159,7 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		id := submit(t, s, nil)
 		r := becomes(t, s, id, "estimated")
-		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) >= 1 })
 		c := receiver.Calls()[0]
 		if c.Method != http.MethodPost || c.Path != estimatesPath(id) ||
 			!strings.HasPrefix(c.Header.Get("Content-Type"), "application/json") {
@@ -182,7 +182,7 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		next := apptest.MustCommand[apptest.Supplier](t, h, "supplier", "rotate-webhook-secret", s.ID)
 		submit(t, s, nil)
-		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) >= 1 })
 		c := receiver.Calls()[0]
 		for _, text := range []string{s.WebhookSecret, next.WebhookSecret} {
 			if _, err := webhook.Verify(c.Header, c.Body, time.Now(), secret(t, text)); err != nil {
@@ -260,7 +260,7 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		}
 		id := submit(t, quick, nil)
 		becomes(t, quick, id, "estimated")
-		wait.Until(t, "the healthy receiver was called", func() bool { return len(healthy.Calls()) == 1 })
+		wait.Until(t, "the healthy receiver was called", func() bool { return len(healthy.Calls()) >= 1 })
 		becomes(t, slow, last, "estimated")
 	})
 	rule(t, "the request id of the POST travels to the receiver and the worker's log", func(t *testing.T) {
@@ -268,7 +268,7 @@ func webhookRules(t *testing.T, h *apptest.Hub) {
 		s := h.Supplier(t, "--webhook-url", receiver.URL)
 		trace := "trace-" + s.ID
 		want(t, s.Do(t, http.MethodPost, requests, request(nextID(), nil), "X-Request-Id", trace), 201)
-		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) == 1 })
+		wait.Until(t, "the receiver was called", func() bool { return len(receiver.Calls()) >= 1 })
 		if got := receiver.Calls()[0].Header.Get("X-Request-Id"); got != trace {
 			t.Fatalf("X-Request-Id %q, want %q", got, trace)
 		}

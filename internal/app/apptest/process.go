@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,13 +194,21 @@ func (p *Process) cleanup() {
 		p.Kill()
 	}
 	if p.tb.Failed() {
-		p.tb.Logf("log of %s:\n%s", p.Name, tail(p.Log(), 8000))
+		p.tb.Logf("warnings of %s:\n%s\nthe end of its log:\n%s", p.Name, tail(warnings(p.Log()), 8000), tail(p.Log(), 8000))
 	}
 	for _, bad := range []string{"DATA RACE", "panic:", "goroutine 1 [", "permission denied for", "ermissions violation"} {
 		if strings.Contains(p.Log(), bad) {
 			p.tb.Errorf("%s logged %q:\n%s", p.Name, bad, tail(p.Log(), 8000))
 		}
 	}
+}
+
+// warnings returns the lines of a log that an operator would look at first.
+func warnings(log string) string {
+	lines := slices.DeleteFunc(slices.Collect(strings.Lines(log)), func(line string) bool {
+		return !strings.Contains(line, `"level":"WARN"`) && !strings.Contains(line, `"level":"ERROR"`)
+	})
+	return strings.Join(lines, "")
 }
 
 func tail(text string, n int) string {
