@@ -79,8 +79,8 @@ else
 	@$(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -timeout 60m -shuffle=on -parallel $(ATONCE) $(LEAN) ./internal/acceptance/... & acceptance=\$$!; \
 		$(GO) test -timeout 60m -shuffle=on -parallel $(UNITSATONCE) $(LEAN) $(RACE) $(UNIT) || status=1; \
-		wait \$$acceptance || status=1; \
 		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
+		wait \$$acceptance || status=1; \
 		exit \$$status"
 endif
 
