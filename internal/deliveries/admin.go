@@ -77,9 +77,10 @@ func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 const redeliverBatch = 500
 
 // RedeliverAll is Redeliver for all deliveries that the filter chooses, the oldest first. The filter names a status. It
-// leaves out deliveries that reach the status while it runs: otherwise it would send one that dies again without end.
+// leaves out deliveries that reach the status while it runs: otherwise it would never end while others do. Workers date
+// a change by clocks that may be ahead of this one, so a change in its first second counts as one before it.
 func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter) (int64, error) {
-	filter.unchanged = d.deps.Now()
+	filter.unchanged = d.deps.Now().Add(clockApart)
 	total, err := d.redeliver(ctx, filter)
 	logctx.Note(ctx, slog.Int64("count", total))
 	return total, err

@@ -19,7 +19,7 @@ func TestRedelivery_leaves_out_what_has_changed_between_its_list_and_its_lock(t 
 	held, free := make(chan struct{}), make(chan struct{})
 	go func() {
 		_ = db.InTx(context.Background(), "test", func(ctx context.Context) error { // it was sent, and died again
-			err := db.From(ctx).Exec(`UPDATE webhook_deliveries SET updated_at = 2000 WHERE uid = 2`).Error
+			err := db.From(ctx).Exec(`UPDATE webhook_deliveries SET updated_at = 2000000 WHERE uid = 2`).Error
 			close(held)
 			<-free
 			return err
@@ -46,5 +46,38 @@ func TestRedelivery_leaves_out_what_has_changed_between_its_list_and_its_lock(t 
 	}
 	if n, err := d.store.count(t.Context(), Filter{Receiver: "acme", Status: Dead}, 10); err != nil || n != 1 {
 		t.Errorf("%d are dead: %v", n, err)
+	}
+}
+
+func TestRecovery_takes_what_a_worker_has_just_written_whose_clock_is_ahead_and_nothing_later(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMicro(1000)
+	ahead := now.Add(clockApart).UnixMicro()
+	for name, recover := range map[string]func(*testing.T, *database.DB, Status) (int64, error){
+		"by the operator": func(t *testing.T, db *database.DB, status Status) (int64, error) {
+			return process(db, now).RedeliverAll(t.Context(), Filter{Receiver: "acme", Status: status})
+		},
+		"by the supplier": func(t *testing.T, db *database.DB, status Status) (int64, error) {
+			return selfService(t, db, now).Recover(t.Context(), "acme", SentFilter{Status: status})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databasetest.Each(t, func(t *testing.T, db *database.DB) {
+				for i, status := range []Status{Delivered, Dead, Failed} {
+					sentRows(t.Context(), t, db, 3*i+1, 3*i+3, status)
+					for _, change := range [][2]int64{{int64(3*i + 2), ahead}, {int64(3*i + 3), ahead + 1}} {
+						err := db.From(t.Context()).Exec(`UPDATE webhook_deliveries SET updated_at = ? WHERE uid = ?`,
+							change[1], change[0]).Error
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+					if n, err := recover(t, db, status); err != nil || n != 2 {
+						t.Errorf("%d %s ones are sent again: %v", n, status, err)
+					}
+				}
+			})
+		})
 	}
 }
