@@ -232,7 +232,7 @@ func (s Status) Recovered() []Status {
 // Recover is Redeliver for all deliveries of a status that were made in a range of time. It leaves out deliveries that
 // reach the status while it runs (after its first second), that are pending for a paused receiver, or that were
 // delivered and sent again within the last minute. Each page is a transaction. If one fails, the pages before it stay
-// redelivered, and another call redelivers the rest. Errors: errs.Exhausted while another recovery of the supplier runs.
+// redelivered, and another call redelivers the rest. errs.Exhausted: another recovery of the supplier runs.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	chosen := filter.to(supplierID)
 	chosen.unchanged, chosen.rested = s.deps.Now().Add(clockApart), true // as in RedeliverAll
