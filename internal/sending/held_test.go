@@ -65,7 +65,7 @@ func TestWorkers_send_on_while_a_lost_one_holds_what_it_was_writing(t *testing.T
 				return !test.taken || len(lost.got()) > 0
 			})
 			var ids []int64
-			for id := int64(100); id < 120; id++ {
+			for id := int64(100); id < 110; id++ {
 				next.add(event("other", id, 1), event("fine", id+100, 1))
 				ids = append(ids, id, id+100)
 			}
