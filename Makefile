@@ -17,7 +17,8 @@ COMMIT = $(shell git describe --always --abbrev=12 --dirty=.dirty --exclude='*' 
 TELEMETRY = github.com/supplyhub/supplyhub/internal/telemetry
 LDFLAGS = -s -w $(if $(VERSION),-X $(TELEMETRY).version=$(VERSION)) $(if $(COMMIT),-X $(TELEMETRY).commit=$(COMMIT))
 # gin's MessagePack codec, which is not used here, is 6 MB of a binary and takes longer to compile than the NATS server.
-export GOFLAGS := $(shell $(GO) env GOFLAGS 2>/dev/null) -tags=nomsgpack
+# The compiler collects its garbage less often: a seventh less of its CPU. SQLite takes it 1.0 GB instead of 0.8.
+export GOFLAGS := $(shell $(GO) env GOFLAGS 2>/dev/null) -tags=nomsgpack '-toolexec=env GOGC=400 GOMEMLIMIT=1500MiB'
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/
 # One line that counts what go build -v names, which is in no terminal's log; all else is printed as it is.
 PROGRESS = awk -v tty="$$([ -t 2 ] && echo 1)" '$$1 == "exit" && NF == 2 {code = $$2; next} \
