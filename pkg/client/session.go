@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -37,8 +38,9 @@ type pair struct {
 }
 
 type renewal struct {
-	done chan struct{}
-	err  error // set before done is closed
+	done   chan struct{}
+	access string // set before done is closed, as err is
+	err    error
 }
 
 // tokenError is a failure to get an access token: the call itself was not made.
@@ -50,30 +52,30 @@ func newSession(c *Client, key string) *session {
 	return &session{client: c, key: func() string { return key }}
 }
 
-// token returns an access token that is fit for use.
+// token returns an access token that is fit for use. Who waited for a renewal uses its token, however short it lives:
+// else an answer that comes late would have it ask again and again.
 func (s *session) token(ctx context.Context) (string, error) {
-	for {
-		s.mu.Lock()
-		if s.pair.access != "" && time.Now().Before(s.pair.useAccess) {
-			defer s.mu.Unlock()
-			return s.pair.access, nil
-		}
-		r := s.renewal
-		if r == nil {
-			r = &renewal{done: make(chan struct{})}
-			s.renewal = r
-			go s.renew(context.WithoutCancel(ctx), r, s.pair)
-		}
-		s.mu.Unlock()
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			return "", &tokenError{ctx.Err()}
-		}
-		if r.err != nil {
-			return "", &tokenError{r.err}
-		}
+	s.mu.Lock()
+	if s.pair.access != "" && time.Now().Before(s.pair.useAccess) {
+		defer s.mu.Unlock()
+		return s.pair.access, nil
 	}
+	r := s.renewal
+	if r == nil {
+		r = &renewal{done: make(chan struct{})}
+		s.renewal = r
+		go s.renew(context.WithoutCancel(ctx), r, s.pair)
+	}
+	s.mu.Unlock()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return "", &tokenError{ctx.Err()}
+	}
+	if r.err != nil {
+		return "", &tokenError{r.err}
+	}
+	return r.access, nil
 }
 
 // reject reports that the service refused the access token: it is renewed before its time, by the API key when whole is
@@ -95,7 +97,8 @@ func (s *session) renew(ctx context.Context, r *renewal, old pair) {
 	defer cancel()
 	fresh, err := s.fresh(ctx, old)
 	s.mu.Lock()
-	s.pair, s.renewal, r.err = fresh, nil, err // a refresh token that was tried is never tried again
+	s.pair, s.renewal = fresh, nil // a refresh token that was tried is never tried again
+	r.access, r.err = fresh.access, err
 	s.mu.Unlock()
 	close(r.done)
 }
@@ -128,7 +131,11 @@ func (s *session) ask(ctx context.Context, path string, body []byte, header http
 	asked := time.Now() // the tokens' lives began after this moment
 	var answer pairBody
 	err := s.client.send(ctx, call{method: http.MethodPost, path: path}, body, header, func(text []byte) error {
-		return json.Unmarshal(text, &answer)
+		err := json.Unmarshal(text, &answer)
+		if err == nil && (answer.AccessToken == "" || answer.ExpiresIn <= 0) {
+			err = errors.New("it holds no token that can be used")
+		}
+		return err
 	})
 	if err != nil {
 		return pair{}, err

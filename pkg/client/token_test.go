@@ -1,8 +1,10 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -232,4 +234,53 @@ func TestNew_refuses_what_cannot_work(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+}
+
+// A proxy may answer 200 with a page of its own, and a token may be as good as over when it arrives.
+func TestToken_that_cannot_be_used_ends_the_call_after_one_more_at_most(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		body  string
+		fails bool
+	}{
+		"no token":    {`{}`, true},
+		"no lifetime": {`{"AccessToken":"a","RefreshToken":"r","RefreshExpiresIn":60}`, true},
+		"a lifetime that is over when it is read": {
+			`{"AccessToken":"a","RefreshToken":"r","ExpiresIn":1,"RefreshExpiresIn":60}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				c, err := client.New(client.Config{BaseURL: "http://hub.example", APIKey: "key",
+					HTTP: &http.Client{Transport: answers(func(r *http.Request) string {
+						if r.Method == http.MethodGet {
+							return `{}`
+						}
+						asked++
+						time.Sleep(2 * time.Second)
+						return test.body
+					})}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if _, err := c.Ping(ctx); err != nil != test.fails || ctx.Err() != nil {
+					t.Errorf("the call ends with %v", err)
+				}
+				if asked > 5 {
+					t.Errorf("the service was asked %d times", asked)
+				}
+			})
+		})
+	}
+}
+
+// answers is a transport whose answers are all 200.
+type answers func(*http.Request) string
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: r,
+		Body: io.NopCloser(strings.NewReader(a(r)))}, nil
 }
