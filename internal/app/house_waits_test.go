@@ -50,8 +50,9 @@ var waits = []struct {
 		products.apply products.lock products.write
 		receivers.lockTests receivers.pause receivers.resume receivers.saveTests
 		scoreboard.set scoreboard.unset
-		supplierauth.Expire supplierauth.Insert supplierauth.deletePortalSession supplierauth.endOldestSecrets
-		supplierauth.endPortalSessions supplierauth.ending supplierauth.expireSecrets supplierauth.holdSupplier
+		supplierauth.Expire supplierauth.Insert supplierauth.deletePortalSession supplierauth.dropSecrets
+		supplierauth.endFamily supplierauth.endPortalSessions supplierauth.endReused supplierauth.endSessions
+		supplierauth.expireSecrets supplierauth.holdSupplier
 		supplierauth.insertPortalLink supplierauth.insertPortalSession supplierauth.insertSecret
 		supplierauth.insertSupplier supplierauth.lockSupplier supplierauth.saveActive supplierauth.saveSupplier
 		supplierauth.setWebhookURL supplierauth.touchSupplier supplierauth.usePortalLink

@@ -127,7 +127,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id string, overlap ti
 		if err := s.store.expireSecrets(ctx, id, now.Add(overlap), overlap == 0); err != nil {
 			return err
 		}
-		if err := s.store.endOldestSecrets(ctx, id, maxSecrets-1, now); err != nil {
+		if err := s.store.dropSecrets(ctx, id, maxSecrets-1, now); err != nil {
 			return err
 		}
 		secret, err = s.addSecret(ctx, id, now)
@@ -149,7 +149,7 @@ func (s *Service) Deactivate(ctx context.Context, id string) error {
 
 // endInactive ends what sessions an inactive supplier still has.
 func (s *Service) endInactive(ctx context.Context, id string) error {
-	n, err := s.store.endSessions(ctx, id, endedByDeactivation, true, s.now())
+	n, err := s.store.endSessions(ctx, id, true)
 	s.ended.WithLabelValues(endedByDeactivation).Add(float64(n))
 	return errs.Doing("end the sessions of a deactivated supplier", err)
 }
@@ -158,7 +158,7 @@ func (s *Service) endInactive(ctx context.Context, id string) error {
 // returns how many families of refresh tokens ended. Errors: errs.NotFound.
 func (s *Service) RevokeSessions(ctx context.Context, id string) (ended int64, err error) {
 	if _, err = s.store.holdSupplier(ctx, id); err == nil {
-		ended, err = s.store.endSessions(ctx, id, endedByRevoke, false, s.now())
+		ended, err = s.store.endSessions(ctx, id, false)
 	}
 	s.ended.WithLabelValues(endedByRevoke).Add(float64(ended))
 	logctx.Note(ctx, slog.Int64("count", ended))

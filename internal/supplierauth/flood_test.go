@@ -60,13 +60,12 @@ func (r *replica) again(w *httptest.ResponseRecorder, before pair) pair {
 	return r.tokens(w)
 }
 
-// sessions counts a supplier's rows, live those that have not ended.
-func (r *replica) sessions(supplierID string) int { return r.count(supplierID, `true`) }
-func (r *replica) live(supplierID string) int     { return r.count(supplierID, `ended_at IS NULL`) }
+// sessions counts a supplier's rows: one that ends is deleted.
+func (r *replica) sessions(supplierID string) int { return r.count("sessions", supplierID) }
 
-func (r *replica) count(supplierID, which string) (n int) {
+func (r *replica) count(table, supplierID string) (n int) {
 	r.tb.Helper()
-	if err := r.db.From(r.tb.Context()).Raw(`SELECT count(*) FROM sessions WHERE supplier_id = ? AND `+which,
+	if err := r.db.From(r.tb.Context()).Raw(`SELECT count(*) FROM `+table+` WHERE supplier_id = ?`,
 		supplierID).Scan(&n).Error; err != nil {
 		r.tb.Fatal(err)
 	}
@@ -112,8 +111,8 @@ func TestFlood_of_sessions_ends_the_oldest_of_a_thousand(t *testing.T) {
 		a.refused(a.refresh(oldest.RefreshToken), "invalid_grant")
 		a.refused(a.refresh(second.RefreshToken), "invalid_grant")
 		a.tokens(b.refresh(untouched.RefreshToken))
-		if n := a.sessions(s.Supplier.ID); n != 1001 {
-			t.Errorf("%d rows, want 1,000 live sessions and the one that was revoked", n)
+		if n := a.sessions(s.Supplier.ID); n != 1000 {
+			t.Errorf("%d rows, want 1,000 live sessions", n)
 		}
 	})
 }
@@ -150,7 +149,7 @@ func TestFlood_of_sessions_does_not_delay_a_deactivation(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if n := r.live(s.Supplier.ID); n != 0 {
+	if n := r.sessions(s.Supplier.ID); n != 0 {
 		t.Errorf("%d sessions are live", n)
 	}
 }
@@ -173,26 +172,83 @@ func TestDeactivation_that_was_cut_off_is_finished_before_a_reactivation(t *test
 			r.refused(r.refresh(p.RefreshToken), "invalid_grant")
 			r.tokens(r.token(s.APIKey))
 		}
-		if n := r.live(s.Supplier.ID); n != 2 {
+		if n := r.sessions(s.Supplier.ID); n != 2 {
 			t.Errorf("%d sessions are live, want the two new ones", n)
 		}
 	})
 }
 
-func TestSessions_that_have_ended_are_purged_a_day_later(t *testing.T) {
+// Rows of what has ended were read by each later call of their supplier, and held everybody's writes up on SQLite.
+func TestSessions_and_secrets_that_have_ended_leave_nothing_that_later_calls_read(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		table string
+		most  int
+		do    func(*replica, supplierauth.Created)
+	}{
+		"sessions that are revoked": {"sessions", 1, func(r *replica, s supplierauth.Created) {
+			r.revoke(r.tokens(r.token(s.APIKey)).RefreshToken)
+		}},
+		"sessions of which a used token is presented": {"sessions", 1, func(r *replica, s supplierauth.Created) {
+			used := r.tokens(r.token(s.APIKey))
+			r.tokens(r.refresh(used.RefreshToken))
+			r.refused(r.refresh(used.RefreshToken), "invalid_grant")
+		}},
+		"sessions that the operator ends": {"sessions", 1, func(r *replica, s supplierauth.Created) {
+			r.tokens(r.token(s.APIKey))
+			if _, err := r.service.RevokeSessions(r.tb.Context(), s.Supplier.ID); err != nil {
+				r.tb.Fatal(err)
+			}
+		}},
+		"sessions that expire": {"sessions", 2, func(r *replica, s supplierauth.Created) {
+			r.tokens(r.token(s.APIKey))
+			r.clock.advance(supplierauth.DefaultRefreshTTL)
+		}},
+		"secrets that are rotated without an overlap": {"supplier_webhook_secrets", 2,
+			func(r *replica, s supplierauth.Created) { r.rotateSecret(s.Supplier.ID, 0) }},
+		"secrets that are rotated with one": {"supplier_webhook_secrets", 6,
+			func(r *replica, s supplierauth.Created) { r.rotateSecret(s.Supplier.ID, time.Hour) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databasetest.Each(t, func(t *testing.T, db *database.DB) {
+				r := newReplica(t, db, newClock(), nil)
+				s := r.supplier(nil)
+				for range 10 {
+					test.do(r, s)
+				}
+				if n := r.count(test.table, s.Supplier.ID); n > test.most {
+					t.Errorf("%d rows after 10, want at most %d", n, test.most)
+				}
+			})
+		})
+	}
+}
+
+func (r *replica) rotateSecret(supplierID string, overlap time.Duration) {
+	r.tb.Helper()
+	if _, err := r.service.RotateWebhookSecret(r.tb.Context(), supplierID, overlap); err != nil {
+		r.tb.Fatal(err)
+	}
+}
+
+func TestSessions_that_have_expired_are_purged_a_day_later(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newReplica(t, db, newClock(), nil)
 		s := r.supplier(nil)
+		r.tokens(r.token(s.APIKey))
+		r.clock.advance(2 * time.Hour)
 		kept := r.tokens(r.token(s.APIKey))
-		r.revoke(r.tokens(r.token(s.APIKey)).RefreshToken)
-		r.clock.advance(25 * time.Hour)
-		if err := r.service.Purge(t.Context()); err != nil {
-			t.Fatal(err)
+		for _, want := range []int{2, 1} {
+			r.clock.advance(supplierauth.DefaultRefreshTTL - time.Hour)
+			kept = r.tokens(r.refresh(kept.RefreshToken))
+			if err := r.service.Purge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := r.sessions(s.Supplier.ID); n != want {
+				t.Errorf("%d rows, want %d", n, want)
+			}
 		}
-		if n := r.sessions(s.Supplier.ID); n != 1 {
-			t.Errorf("%d rows, want the live one", n)
-		}
-		r.tokens(r.refresh(kept.RefreshToken))
 	})
 }

@@ -167,7 +167,7 @@ func (s *Service) revoke(ctx context.Context, text string) error {
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	ended, err := s.store.endFamily(ctx, presented, s.now())
+	ended, err := s.store.endFamily(ctx, presented)
 	if err != nil {
 		return fmt.Errorf("revoke session: %w", err)
 	}

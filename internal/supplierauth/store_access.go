@@ -28,16 +28,16 @@ func (s store) keys(ctx context.Context, supplierID string, now time.Time) ([]Ke
 }
 
 // sessionsOf counts the live ones among the newest mostLooked sessions of the API, and those of the portal. The newest
-// are taken first, by their index, and looked at then: sessions that ended stay until they would have expired.
+// are taken first, by their index, and looked at then: sessions that expired stay until they are purged.
 func (s store) sessionsOf(ctx context.Context, supplierID string, now time.Time) (
 	of Sessions, portal int64, err error) {
 	var live int64
 	var oldest, lastUsed *int64
 	_, err = database.One(ctx, s.db.ReaderSQL(ctx), `SELECT count(*), min(created_at), max(last_used_at),
 			(SELECT count(*) FROM portal_sessions WHERE supplier_id = $1 AND expires_at > $2)
-		FROM (SELECT created_at, last_used_at, ended_at, expires_at FROM sessions WHERE supplier_id = $1
+		FROM (SELECT created_at, last_used_at, expires_at FROM sessions WHERE supplier_id = $1
 			ORDER BY created_at DESC LIMIT $3) AS newest
-		WHERE ended_at IS NULL AND expires_at > $2`,
+		WHERE expires_at > $2`,
 		[]any{supplierID, now.UnixMicro(), mostLooked}, &live, &oldest, &lastUsed, &portal)
 	return Sessions{live, database.TimeOrNil(oldest), database.TimeOrNil(lastUsed)}, portal, err
 }

@@ -9,8 +9,8 @@ import (
 
 // Sessions are the hottest rows of this package: the items of a batch are done in turn in one transaction. A rotation
 // skips a session that another transaction holds instead of waiting for it while it holds others, and rotates it by
-// itself afterwards. The end of a session sets expires_at to that moment as well, so that the purge finds it by one
-// index.
+// itself afterwards. A session that ends is deleted: it is as unknown as any other that is none, and the next ones of
+// its supplier need not look past it.
 
 // purgeBatch is how many rows one statement deletes, so that no writer waits long.
 const purgeBatch = 1000
@@ -48,35 +48,23 @@ type session struct{ ID, SupplierID string }
 // places returns where database.Query reads a session to.
 func (s *session) places() []any { return []any{&s.ID, &s.SupplierID} }
 
-// ending ends live sessions. Their rows are purged as if they had expired at that moment: nothing asks for them any
-// longer.
-const ending = `
-	UPDATE sessions SET ended_at = $1, ended_reason = $2, expires_at = $1, expiry_day = $3 WHERE ended_at IS NULL `
-
-// ended returns the arguments of ending; more begin with $4.
-func ended(reason string, now time.Time, more ...any) []any {
-	at := now.UnixMicro()
-	return append([]any{at, reason, at / day}, more...)
-}
-
 // endReused ends the live session of the presented token when another token is the current one.
 func (s store) endReused(ctx context.Context, presented refreshToken, now time.Time) ([]session, error) {
-	return database.Query(ctx, s.db.SQL(ctx), ending+`AND handle_hash = $4 AND current_hash <> $5 AND expires_at > $1
-		RETURNING id, supplier_id`,
-		ended(endedByReuse, now, presented.handleHash(), presented.secretHash()), (*session).places)
+	return database.Query(ctx, s.db.SQL(ctx), `
+		DELETE FROM sessions WHERE handle_hash = $1 AND current_hash <> $2 AND expires_at > $3 RETURNING id, supplier_id`,
+		[]any{presented.handleHash(), presented.secretHash(), now.UnixMicro()}, (*session).places)
 }
 
 // endFamily ends the session of a token, whichever of the family it is, and returns it.
-func (s store) endFamily(ctx context.Context, presented refreshToken, now time.Time) ([]session, error) {
-	return database.Query(ctx, s.db.SQL(ctx), ending+`AND handle_hash = $4 RETURNING id, supplier_id`,
-		ended(endedByRevoke, now, presented.handleHash()), (*session).places)
+func (s store) endFamily(ctx context.Context, presented refreshToken) ([]session, error) {
+	return database.Query(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE handle_hash = $1 RETURNING id, supplier_id`,
+		[]any{presented.handleHash()}, (*session).places)
 }
 
 // endSessions ends all sessions of a supplier, those in the portal included, and returns how many families of refresh
 // tokens. There may be millions of rows: it takes them by batches, each committed by itself.
 // whileInactive: it ends none once the supplier is active again.
-func (s store) endSessions(ctx context.Context, supplierID, reason string, whileInactive bool, now time.Time) (
-	n int64, err error) {
+func (s store) endSessions(ctx context.Context, supplierID string, whileInactive bool) (n int64, err error) {
 	if err := s.endPortalSessions(ctx, supplierID); err != nil {
 		return 0, err
 	}
@@ -98,23 +86,25 @@ func (s store) endSessions(ctx context.Context, supplierID, reason string, while
 		for i, b := range batch {
 			ids[i] = b.id
 		}
-		changed, err := database.Exec(ctx, s.db.SQL(ctx), ending+`AND `+s.db.AnyOf("id", 4)+`
-			AND NOT ($5 AND (SELECT active FROM suppliers WHERE id = $6))`,
-			ended(reason, now, s.db.Values(ids), whileInactive, supplierID)...)
+		deleted, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE `+s.db.AnyOf("id", 1)+`
+			AND NOT ($2 AND (SELECT active FROM suppliers WHERE id = $3))`, s.db.Values(ids), whileInactive, supplierID)
 		if err != nil {
 			return n, err
 		}
-		n += changed
+		n += deleted
 	}
 }
 
-// endOldest ends the sessions of these suppliers beyond their newest maxSessions, by deleting them: they are as unknown
-// as any other that is none.
+// endOldest ends the live sessions of these suppliers beyond their newest maxSessions. It deletes those that have
+// expired too, which it reads here: else a supplier with short ones had it read a day of them each time.
 func (s store) endOldest(ctx context.Context, supplierIDs []string, now time.Time) (n int64, err error) {
 	for _, id := range supplierIDs {
 		oldest, err := database.Column[string](ctx, s.db.SQL(ctx), `
-			SELECT id FROM sessions WHERE supplier_id = $1 AND ended_at IS NULL AND expires_at > $2
-			ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`, id, now.UnixMicro(), purgeBatch, maxSessions)
+			SELECT id FROM (SELECT id FROM sessions WHERE supplier_id = $1 AND expires_at > $2
+				ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4) AS oldest
+			UNION ALL
+			SELECT id FROM (SELECT id FROM sessions WHERE supplier_id = $1 AND expires_at <= $2 LIMIT $3) AS expired`,
+			id, now.UnixMicro(), purgeBatch, maxSessions)
 		if err != nil {
 			return n, err
 		}
@@ -143,7 +133,7 @@ func (s store) supplierOfKey(ctx context.Context, hash []byte, now time.Time) (i
 // supplierOfSession returns the supplier of a token's live session; empty: there is none.
 func (s store) supplierOfSession(ctx context.Context, presented refreshToken, now time.Time) (id string, err error) {
 	_, err = database.One(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM sessions
-		WHERE handle_hash = $1 AND ended_at IS NULL AND expires_at > $2`,
+		WHERE handle_hash = $1 AND expires_at > $2`,
 		[]any{presented.handleHash(), now.UnixMicro()}, &id)
 	return id, err
 }
@@ -204,7 +194,7 @@ func (s store) rotate(ctx context.Context, r rotation, alone bool, now time.Time
 			expires_at = $2 + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000,
 			expiry_day = ($2 + (SELECT s.refresh_ttl FROM suppliers s WHERE s.id = sessions.supplier_id) * 1000000) / $3
 		WHERE id = (SELECT id FROM sessions
-				WHERE handle_hash = $4 AND current_hash = $5 AND ended_at IS NULL AND expires_at > $2`+s.db.RowLock(lock)+`)
+				WHERE handle_hash = $4 AND current_hash = $5 AND expires_at > $2`+s.db.RowLock(lock)+`)
 			AND EXISTS (SELECT 1 FROM suppliers s WHERE s.id = sessions.supplier_id AND s.active)`+returningGrant,
 		r.next.secretHash(), now.UnixMicro(), int64(day), r.presented.handleHash(), r.presented.secretHash())
 }

@@ -129,10 +129,11 @@ func (s store) expireSecrets(ctx context.Context, supplierID string, until time.
 	return err
 }
 
-// endOldestSecrets lets only the newest so many of a supplier's secrets sign on.
-func (s store) endOldestSecrets(ctx context.Context, supplierID string, keep int, now time.Time) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE supplier_webhook_secrets SET active_until = $1
-		WHERE supplier_id = $2 AND active_until > $1 AND id NOT IN (
+// dropSecrets deletes a supplier's secrets that have ended, and of those that were rotated and still sign all but the
+// newest so many. Those that stayed until the purge would be read by each rotation and each claim.
+func (s store) dropSecrets(ctx context.Context, supplierID string, keep int, now time.Time) error {
+	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM supplier_webhook_secrets
+		WHERE supplier_id = $2 AND active_until IS NOT NULL AND id NOT IN (
 			SELECT id FROM supplier_webhook_secrets WHERE supplier_id = $2 AND active_until > $1
 			ORDER BY created_at DESC, active_until DESC, id LIMIT $3)`, now.UnixMicro(), supplierID, keep)
 	return err

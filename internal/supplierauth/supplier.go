@@ -76,7 +76,7 @@ func (s Supplier) MarshalJSON() ([]byte, error) {
 		CreatedAt  time.Time `json:"created_at"`
 		UpdatedAt  time.Time `json:"updated_at"`
 	}{
-		s.ID, s.Name, s.ShownURL(), s.AccessTTL.String(), s.RefreshTTL.String(), slices.Concat([]string{}, s.Scopes),
+		s.ID, s.Name, s.ShownURL(), s.AccessTTL.String(), s.RefreshTTL.String(), append([]string{}, s.Scopes...),
 		s.ReceiverConcurrency, s.Active, s.CreatedAt, s.UpdatedAt,
 	})
 }

@@ -70,9 +70,7 @@ CREATE TABLE sessions (
     created_at           bigint NOT NULL,
     last_used_at         bigint NOT NULL,
     expires_at           bigint NOT NULL,
-    expiry_day           bigint NOT NULL,              -- the day of expires_at, since 1970: indexed, it costs a rotation nothing
-    ended_at             bigint,                       -- null: it has not ended
-    ended_reason         text
+    expiry_day           bigint NOT NULL               -- the day of expires_at, since 1970: indexed, it costs a rotation nothing
 ) WITH (fillfactor = 80);
 -- Which sessions has this supplier? Of all: were it of live ones only, a plan made over the empty table might go through them.
 CREATE INDEX sessions_supplier ON sessions (supplier_id, created_at);

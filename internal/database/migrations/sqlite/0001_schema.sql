@@ -66,9 +66,7 @@ CREATE TABLE sessions (
     created_at           integer NOT NULL,
     last_used_at         integer NOT NULL,
     expires_at           integer NOT NULL,
-    expiry_day           integer NOT NULL,             -- the day of expires_at, since 1970: indexed, it costs a rotation nothing
-    ended_at             integer,                      -- null: it has not ended
-    ended_reason         text
+    expiry_day           integer NOT NULL              -- the day of expires_at, since 1970: indexed, it costs a rotation nothing
 );
 -- Which sessions has this supplier? Of all: were it of live ones only, a plan made over the empty table might go through them.
 CREATE INDEX sessions_supplier ON sessions (supplier_id, created_at);
