@@ -109,9 +109,10 @@ func TestAudit_every_command_that_changes_access_is_one_line_without_a_secret(t 
 	o.run(1, "tracker", "client", "set-views", client, "--views", "")
 	o.run(1, "tracker", "client", "rotate-key", client)
 	o.run(1, "tracker", "client", "deactivate", client)
-	o.run(1, "delivery", "redeliver", "--status", "dead", "--yes")
-	o.run(0, "request", "reopen", id, "1") // there is none
+	o.run(0, "delivery", "redeliver", "--status", "dead", "--yes") // there is none
+	o.run(0, "request", "reopen", id, "1")                         // there is none
 	o.run(1, "retention", "run", "--days", "30")
+	o.run(0, "retention", "run", "--before", "2999-01-01")
 	o.run(1, "settings", "set", "scoreboard.daily_quota", "80")
 	o.run(1, "settings", "unset", "scoreboard.daily_quota")
 	o.run(1, "tracker", "client", "activate", client)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
 func deliveryCommand() *cobra.Command {
@@ -136,22 +137,19 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter de
 		}))
 	}
 	if err != nil || n == 0 {
+		logctx.Unchanged(ctx)
 		return redelivered{}, err
 	}
 	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, asked)) {
+		logctx.Unchanged(ctx)
 		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
 	}
-	n = 0
-	for _, filter.Status = range of {
-		some, err := a.Deliveries.RedeliverAll(ctx, filter)
-		if n += some; err != nil && n > 0 {
-			err = fmt.Errorf("%w (%d are redelivered)", err, n)
-		}
-		if err != nil {
-			return redelivered{n}, err
-		}
+	filter.Status = asked
+	n, err = a.Deliveries.RedeliverAll(ctx, filter)
+	if err != nil && n > 0 {
+		err = fmt.Errorf("%w (%d are redelivered)", err, n)
 	}
-	return redelivered{n}, nil
+	return redelivered{n}, err
 }
 
 // confirmed reports whether the operator agrees. It asks on standard error, so that standard output is the result

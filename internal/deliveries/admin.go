@@ -76,13 +76,26 @@ func (d *Keeper) Redeliver(ctx context.Context, ids ...string) (int64, error) {
 // redeliverBatch is how many deliveries one transaction of RedeliverAll takes at most.
 const redeliverBatch = 500
 
-// RedeliverAll is Redeliver for all deliveries that the filter chooses, the oldest first. The filter names a status. It
-// leaves out deliveries that reach the status while it runs: otherwise it would never end while others do. Workers date
-// a change by clocks that may be ahead of this one, so a change in its first second counts as one before it.
+// RedeliverAll is Redeliver for all deliveries that the filter chooses, the oldest first. The filter names a status; of
+// `undelivered` it takes each in turn.
 func (d *Keeper) RedeliverAll(ctx context.Context, filter Filter) (int64, error) {
-	filter.unchanged = d.deps.Now().Add(clockApart)
-	total, err := d.redeliver(ctx, filter)
+	total, err := d.recover(ctx, filter, filter.Status.Recovered())
 	logctx.Note(ctx, slog.Int64("count", total))
+	return total, err
+}
+
+// recover redelivers what has one of the statuses. It leaves out deliveries that reach one while it runs: otherwise it
+// would never end while others do, and would begin a second time what has failed meanwhile. Workers date a change by
+// clocks that may be ahead of this one, so a change in its first second counts as one before it.
+func (d *Keeper) recover(ctx context.Context, filter Filter, statuses []Status) (total int64, err error) {
+	filter.unchanged = d.deps.Now().Add(clockApart)
+	for _, filter.Status = range statuses {
+		var n int64
+		n, err = d.redeliver(ctx, filter)
+		if total += n; err != nil {
+			break
+		}
+	}
 	return total, err
 }
 

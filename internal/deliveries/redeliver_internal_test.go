@@ -1,13 +1,19 @@
 package deliveries
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/round"
 )
 
 // SQLite has one writer: there nothing changes between the list and the lock.
@@ -80,4 +86,36 @@ func TestRecovery_takes_what_a_worker_has_just_written_whose_clock_is_ahead_and_
 			})
 		})
 	}
+}
+
+// fails lets a delivery die while others are redelivered.
+type fails struct {
+	*mark
+	db *database.DB
+}
+
+func (f fails) MarkRedelivered(ctx context.Context, rounds ...round.Round) error {
+	return errors.Join(f.mark.MarkRedelivered(ctx, rounds...), f.db.From(ctx).Exec(
+		`UPDATE webhook_deliveries SET status = 'dead', updated_at = 3600000000 WHERE uid = 2`).Error)
+}
+
+func TestRecovery_of_all_undelivered_leaves_out_what_dies_meanwhile_and_notes_how_many_there_were(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		ownRows(t.Context(), t, db, 1, 1, Pending)
+		ownRows(t.Context(), t, db, 2, 2, Delivered)
+		ownRows(t.Context(), t, db, 3, 4, Dead)
+		hours := int64(0)
+		d := NewKeeper(KeeperDeps{DB: db, Ledger: fails{&mark{}, db}, Log: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { hours++; return time.UnixMicro(hours * 3_000_000_000) }})
+		ctx, audit := logctx.WithAudit(t.Context())
+		if n, err := d.RedeliverAll(ctx, Filter{Status: undelivered}); err != nil || n != 3 {
+			t.Errorf("%d are redelivered: %v", n, err)
+		}
+		var line bytes.Buffer
+		audit.Write(ctx, slog.New(slog.NewTextHandler(&line, nil)), "delivery.redeliver", "test", false)
+		if !strings.Contains(line.String(), "count=3") {
+			t.Errorf("its line: %s", &line)
+		}
+	})
 }

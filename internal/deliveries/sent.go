@@ -235,7 +235,7 @@ func (s Status) Recovered() []Status {
 // redelivered, and another call redelivers the rest. errs.Exhausted: another recovery of the supplier runs.
 func (s *SelfService) Recover(ctx context.Context, supplierID string, filter SentFilter) (total int64, err error) {
 	chosen := filter.to(supplierID)
-	chosen.unchanged, chosen.rested = s.deps.Now().Add(clockApart), true // as in RedeliverAll
+	chosen.rested = true
 	running, err := s.begin(ctx, supplierID)
 	if err != nil {
 		return 0, err
@@ -245,15 +245,9 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 	if err != nil {
 		return 0, err
 	}
-	for _, chosen.Status = range filter.Status.Recovered() {
-		if chosen.Status == Pending && len(paused) > 0 {
-			continue
-		}
-		n, redeliverErr := s.deps.Deliveries.redeliver(ctx, chosen)
-		if total, err = total+n, redeliverErr; err != nil {
-			break
-		}
-	}
+	statuses := slices.DeleteFunc(filter.Status.Recovered(),
+		func(s Status) bool { return s == Pending && len(paused) > 0 })
+	total, err = s.deps.Deliveries.recover(ctx, chosen, statuses)
 	logctx.Note(ctx, slog.String("status", string(filter.Status)), slog.Time("since", filter.Since),
 		slog.Int64("count", total))
 	if !filter.Until.IsZero() {
