@@ -12,6 +12,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 )
 
@@ -30,11 +31,13 @@ func retentionCommand() *cobra.Command {
 		if before.IsZero() {
 			kept := cmp.Or(*days, a.RetentionDays())
 			if kept == 0 {
+				logctx.Unchanged(ctx)
 				return nil, errors.New("how many days are kept? Give --days or --before, or set RETENTION_DAYS")
 			}
 			old = operator.Days(a.Now(), kept)
 		}
 		if old.Before.After(a.Now()) { // one to come would take what is made meanwhile
+			logctx.Unchanged(ctx)
 			return nil, usage{errNotOver}
 		}
 		pruned, err := a.Requests.Prune(ctx, old)

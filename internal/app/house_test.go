@@ -107,7 +107,7 @@ var edges = map[string][]string{
 		"internal/groupcommit", "internal/httpapi", "internal/lists", "internal/logctx", "internal/notice", "internal/pack",
 		"internal/round", "pkg/webhook"},
 	"internal/materials/operator": {"internal/database", "internal/errs", "internal/lists", "internal/materials",
-		"internal/round"},
+		"internal/round", "internal/sleep"},
 	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
 		"internal/lists", "internal/logctx", "internal/materials", "internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/portal": {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/materials"
@@ -128,3 +131,57 @@ func TestPrune_reads_what_it_deletes_however_many_requests_the_supplier_has(t *t
 type noEvents struct{ Events }
 
 func (noEvents) BodyOf(_, _, _ string) string { return `NULL` }
+
+// others has nothing to say about deliveries.
+type others struct{ Events }
+
+func (others) End(context.Context, time.Time, string) error { return nil }
+func (others) Hold(_ context.Context, rounds []round.Round) ([]round.Round, error) {
+	return rounds, nil
+}
+func (others) Forget(context.Context, []round.Round) (events int64, err error) {
+	return 0, nil
+}
+
+// Retention of an api may run with other times than the command, which said that nothing was left.
+func TestPrune_waits_for_another_process_that_prunes(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	s := New(Deps{DB: db, Now: db.Now, Events: others{}})
+	s.store.fill(t.Context(), t, 1, 2000, `i`)
+	holds, end := make(chan time.Time), make(chan struct{})
+	var api sync.WaitGroup
+	release := sync.OnceFunc(func() { close(end); api.Wait() })
+	defer release()
+	api.Go(func() {
+		err := db.InTx(context.Background(), "test", func(ctx context.Context) error {
+			held, err := db.TryLock(ctx, "retention")
+			if err == nil && !held {
+				err = errors.New("it is taken")
+			}
+			holds <- db.Now()
+			<-end
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	held := <-holds
+	var pruned Pruned
+	api.Go(func() {
+		var err error
+		if pruned, err = s.Prune(context.Background(), Days(time.Now(), 30)); err != nil {
+			t.Error(err)
+		}
+	})
+	wait.Until(t, "its first transaction has ended", func() bool {
+		var n int64
+		return db.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE query ILIKE 'commit%'
+			AND state = 'idle' AND state_change > ? AND datname = current_database()`, held).Scan(&n).Error == nil && n > 0
+	})
+	release()
+	if pruned.Requests != 1500 {
+		t.Errorf("%d requests are deleted, want the 1,500 that are not enqueued", pruned.Requests)
+	}
+}

@@ -8,10 +8,14 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // pruneBatch is how many requests are deleted in one transaction.
 const pruneBatch = 500
+
+// pruneAgain is when a batch is tried again that another process's held up.
+const pruneAgain = 100 * time.Millisecond
 
 // Pruned is how much retention deleted.
 type Pruned struct {
@@ -43,7 +47,7 @@ func (s *Service) Prune(ctx context.Context, old Old) (Pruned, error) {
 	if err := s.deps.Events.End(ctx, old.Before, old.Reason); err != nil {
 		return Pruned{}, fmt.Errorf("end old deliveries: %w", err)
 	}
-	return s.prune(ctx, pruning{made: old.Before, changed: old.Before,
+	return s.prune(ctx, pruning{made: old.Before, changed: old.Before, waits: true,
 		of: round.Partition{First: math.MinInt64, End: math.MaxInt64}})
 }
 
@@ -52,14 +56,16 @@ type pruning struct {
 	made, changed time.Time
 	of            round.Partition
 	dropped       bool // their events are not deleted with them: the partition is dropped
+	waits         bool // while another process prunes, whose times may be others; else that one is left to do it
 }
 
 // prune goes through the requests in the order in which they were accepted, and ends behind a batch of which all were
 // made later.
 func (s *Service) prune(ctx context.Context, what pruning) (p Pruned, err error) {
 	var writing time.Time
-	for from, more := what.of.First, true; more; {
+	for from, more := what.of.First, true; more && ctx.Err() == nil; {
 		var old []round.Round
+		begin, alone := from, true
 		if old, from, more, err = s.store.old(ctx, from, what, pruneBatch); err != nil {
 			return p, fmt.Errorf("prune requests: %w", err)
 		}
@@ -70,12 +76,16 @@ func (s *Service) prune(ctx context.Context, what pruning) (p Pruned, err error)
 				}
 				return s.deps.DB.InTx(ctx, "delete old requests", func(ctx context.Context) error {
 					batch, held, err := s.pruneBatch(ctx, rounds, what)
-					p.Requests, p.Events, more = p.Requests+batch.Requests, p.Events+batch.Events, more && held
+					p.Requests, p.Events, alone = p.Requests+batch.Requests, p.Events+batch.Events, alone && held
 					return err
 				})
 			})
 		if err != nil {
 			return p, fmt.Errorf("prune requests: %w", err)
+		}
+		if !alone {
+			from, more = begin, what.waits
+			sleep.For(ctx, pruneAgain)
 		}
 		writing = s.deps.DB.Yield(ctx, writing)
 	}
