@@ -231,6 +231,7 @@ func (r *rig) asPortal(supplier, link string, credentials ...string) {
 			}
 		}
 	}
+	r.call(r.engine, "GET /portal/sign-in", "/portal/sign-in?lang=pt", "", 0) // it only switches the language
 	page("GET /portal/sign-in", u.RequestURI(), nil, 1)
 	again := text(r.call(r.engine, "POST /api/portal-sessions", "", "", 1, credentials...), "url")
 	u, _ = url.Parse(again)
@@ -289,6 +290,8 @@ func (r *rig) asOperator(supplier string) {
 	act("/rates/remove", url.Values{"id": {"night"}}, 1, bearer...)
 	act("/scoreboard/set", url.Values{"key": {"scoreboard.daily_quota"}, "value": {"90"}}, 1, bearer...)
 	act("/sign-out", nil, 1, "Cookie", cookie)
+	act("/sign-out", nil, 0, "Cookie", cookie) // it has ended
+	act("/sign-out", nil, 0)
 }
 
 // deadDelivery makes a dead delivery to the supplier's receiver and returns its id.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -110,7 +109,7 @@ func (a *App) Verify(ctx context.Context) (Verification, error) {
 	if err != nil {
 		return Verification{}, err
 	}
-	faults := slices.Concat(requests.Faults, deliveries.Faults)
+	faults := append(requests.Faults, deliveries.Faults...)
 	return Verification{OK: len(faults) == 0, Requests: requests.Requests, Deliveries: deliveries.Deliveries,
 		Faults: faults}, nil
 }

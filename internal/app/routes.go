@@ -89,7 +89,7 @@ func (a *App) portalRoutes(r *gin.Engine) {
 	p, did := a.portal, a.audited
 	p.Routes(r)
 	r.NoRoute(p.NotFound(httpapi.Handle(httpapi.NotFound)))
-	r.GET(portal.Base+"/sign-in", did("portal.sign-in"), p.SwitchLanguage, p.Page(p.SignIn))
+	r.GET(portal.Base+"/sign-in", p.SwitchLanguage, did("portal.sign-in"), p.Page(p.SignIn))
 	r.POST(portal.Base+"/sign-in", did("portal.sign-in"), p.Page(p.ConfirmSignIn))
 	pages, in := r.Group(portal.Base, p.SwitchLanguage), p.PageSession
 	pages.GET("", in, p.Page(p.Overview))

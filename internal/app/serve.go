@@ -117,7 +117,7 @@ func (a *App) serve(ctx context.Context, public, admin net.Listener, started fun
 	held := ledger()
 	s.public = held.Listener(public)
 	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: a.log, Registry: a.registry, Tracer: a.tracing.Provider,
-		Ledger: held, TrustedProxies: a.cfg.Proxies, HTTPS: strings.HasPrefix(a.cfg.PublicURL, "https:")})
+		Ledger: held, TrustedProxies: a.cfg.Trusted(), HTTPS: strings.HasPrefix(a.cfg.PublicURL, "https:")})
 	a.routes(engine)
 	return s.run(ctx, engine, started)
 }

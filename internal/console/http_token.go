@@ -191,11 +191,16 @@ func (s *Service) SignOut(c *gin.Context) error {
 	if err := web.SameOrigin(c.Request); err != nil {
 		return err
 	}
-	logctx.KnownBy(c.Request.Context(), "console session")
-	if session := s.session(c); session != "" {
-		if err := s.deps.Suppliers.ClosePortal(c.Request.Context(), session); err != nil {
-			return err
-		}
+	ctx := c.Request.Context()
+	in, err := s.signedIn(c)
+	if err == nil && in {
+		logctx.KnownBy(ctx, "console session")
+		err = s.deps.Suppliers.ClosePortal(ctx, s.session(c))
+	} else {
+		logctx.Unchanged(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	setCookie(c, "", -1)
 	return s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, "You are signed out."), Address: Base})

@@ -23,7 +23,7 @@ func Audited(log *slog.Logger, action string) gin.HandlerFunc {
 		}
 		panicked := true
 		defer func() {
-			status := c.Writer.Status()
+			status := shownStatus(c)
 			if refused := status >= http.StatusBadRequest && status < http.StatusInternalServerError; panicked || !refused {
 				audit.Write(c.Request.Context(), log, action, c.ClientIP(), panicked || status >= http.StatusInternalServerError)
 			}

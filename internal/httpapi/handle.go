@@ -20,8 +20,20 @@ type Handler func(*gin.Context) error
 // Renderer answers a request whose handler failed.
 type Renderer func(*gin.Context, error)
 
-// statusClientGone is what the log and the metrics show of a request whose caller hung up. It is never received.
+// statusClientGone is what the log and the metrics show of a request whose caller hung up. One that closed only its
+// sending side still reads an answer, and gets a 503.
 const statusClientGone = 499
+
+// goneKey marks such a request.
+const goneKey = "caller gone"
+
+// shownStatus returns the status that the log and the metrics show.
+func shownStatus(c *gin.Context) int {
+	if c.GetBool(goneKey) {
+		return statusClientGone
+	}
+	return c.Writer.Status()
+}
 
 // Handle makes a gin handler of h, whose errors are answered as problem documents (RFC 9457). It ends the
 // chain on an error and so serves for middleware too.
@@ -37,8 +49,8 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 		c.Abort()
 		// Whatever the error says (SQLite says "interrupted"), the client is gone, unless its body was only slow.
 		if errors.Is(c.Request.Context().Err(), context.Canceled) && !heldBy(c).late {
-			c.Status(statusClientGone)
-			return
+			c.Set(goneKey, true)
+			err = errs.NewUnavailable("The caller closed its side before the answer was there.", time.Second, err)
 		}
 		_ = c.Error(err) // the access log shows it
 		if !c.Writer.Written() {

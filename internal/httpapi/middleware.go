@@ -59,7 +59,7 @@ func (o *observer) observe(c *gin.Context) {
 
 func (o *observer) account(c *gin.Context, start time.Time) {
 	elapsed := time.Since(start)
-	method, route, status, size := methodLabel(c.Request), c.FullPath(), c.Writer.Status(), max(c.Writer.Size(), 0)
+	method, route, status, size := methodLabel(c.Request), c.FullPath(), shownStatus(c), max(c.Writer.Size(), 0)
 	if route == "" {
 		route = "unmatched"
 	}

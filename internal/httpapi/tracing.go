@@ -49,7 +49,7 @@ func traced(provider trace.TracerProvider, scheme string) gin.HandlerFunc {
 
 // describe ends the span of an answered call.
 func describe(span trace.Span, c *gin.Context, scheme string) {
-	status := c.Writer.Status()
+	status := shownStatus(c)
 	span.SetAttributes(
 		attribute.String("request_id", logctx.RequestID(c.Request.Context())), // as on every other span of the request
 		semconv.HTTPRequestMethodKey.String(methodLabel(c.Request)), semconv.HTTPRoute(c.FullPath()),

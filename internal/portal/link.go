@@ -2,11 +2,12 @@ package portal
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // Base is the path of the portal.
@@ -20,17 +21,18 @@ type Link struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// NewLink returns a link at the service's public address, such as https://hub.example.
+// NewLink returns a link at the service's public address, such as https://hub.example. Errors: errs.Invalid where that
+// is none, as a call's Host may be.
 func NewLink(ctx context.Context, sessions Sessions, supplierID, public string) (Link, error) {
 	u, err := url.Parse(public)
-	if err != nil {
-		return Link{}, fmt.Errorf("read public address: %w", err)
+	if err != nil || u.Hostname() == "" {
+		return Link{}, errs.New(errs.Invalid, "The call's Host header is no name under which a browser finds this service.")
 	}
 	token, expires, err := sessions.NewPortalLink(ctx, supplierID, !plainLoopback(u))
 	if err != nil {
 		return Link{}, err
 	}
-	u.Path = strings.TrimRight(u.Path, "/") + signInPath
+	u.Path = signInPath
 	u.RawQuery = url.Values{"token": {token}}.Encode()
 	return Link{u.String(), expires}, nil
 }

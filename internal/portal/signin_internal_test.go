@@ -147,3 +147,16 @@ func TestPortalLink_of_another_supplier_asks_before_it_replaces_a_session(t *tes
 		t.Errorf("who says yes is not signed in: %d", w.Code)
 	}
 }
+
+func TestLink_of_a_call_whose_Host_names_nothing_is_refused_as_the_caller_s_fault(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"", ":80", "a:b", "%zz", "[::1"} {
+		if _, err := NewLink(t.Context(), links{}, "sup_1", "http://"+host); errs.KindOf(err) != errs.Invalid {
+			t.Errorf("%q: %v", host, err)
+		}
+	}
+	if link, err := NewLink(t.Context(), links{}, "sup_1", "http://hub.example:80"); err != nil ||
+		!strings.HasPrefix(link.URL, "http://hub.example:80/portal/sign-in?token=") {
+		t.Errorf("%+v %v", link, err)
+	}
+}
