@@ -88,8 +88,9 @@ const shortestToken = 16 // characters of OPERATOR_TOKEN, which may be guessed a
 func (c *Config) check(f *faults) {
 	f.wrong("HTTP_ADDR", listenFault(c.HTTPAddr))
 	f.wrong("ADMIN_ADDR", listenFault(c.AdminAddr))
-	f.bad(slices.ContainsFunc(c.AdminHosts, func(host string) bool { return strings.ContainsAny(host, " /@?#") }),
-		"ADMIN_HOSTS", "every item must be a name without scheme or path")
+	f.bad(slices.ContainsFunc(c.AdminHosts, func(host string) bool {
+		return strings.ContainsAny(host, " /@?#:") || strings.HasSuffix(host, ".")
+	}), "ADMIN_HOSTS", "every item must be a name without scheme, port, path or a dot at its end")
 	c.checkTyped(f)
 	info, err := os.Stat(c.DataDir)
 	f.bad(c.DatabaseURL == "" && err == nil && !info.IsDir(), "DATA_DIR", "must be a directory")
@@ -111,7 +112,8 @@ func (c *Config) check(f *faults) {
 	f.bad(!oneOf(c.LogLevel, "debug", "info", "warn", "error"), "LOG_LEVEL", "must be debug, info, warn or error")
 	f.bad(!oneOf(c.LogFormat, "", "text", "json"), "LOG_FORMAT", "must be text or json")
 	f.bad(c.BaseURL != "" && !httpAddress(c.BaseURL), "ESTIMATES_WEBHOOK_BASE_URL", mustBeHTTP)
-	f.bad(c.PublicURL != "" && !httpAddress(c.PublicURL), "PUBLIC_URL", mustBeHTTP)
+	f.bad(c.PublicURL != "" && !httpOrigin(c.PublicURL), "PUBLIC_URL",
+		"must be an http:// or https:// address without path, query, fragment or user")
 	f.bad(slices.ContainsFunc(c.DenyNetworks, noNetwork), "WEBHOOK_DENY_NETWORKS",
 		"every item must be an IP address or a network such as 2001:db8::/32")
 	f.bad(slices.ContainsFunc(c.Proxies, noNetwork), "TRUSTED_PROXIES",
@@ -222,10 +224,29 @@ func httpAddress(text string) bool {
 		u.Fragment == ""
 }
 
+// httpOrigin reports whether it is such an address without a path.
+func httpOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && httpAddress(text) && (u.Path == "" || u.Path == "/")
+}
+
 func noNetwork(text string) bool {
-	_, prefix := netip.ParsePrefix(text)
-	_, addr := netip.ParseAddr(text)
-	return prefix != nil && addr != nil
+	_, err := network(text)
+	return err != nil
+}
+
+// network reads an IP address, which is a network of one, or a network. IPv4 in IPv6 becomes IPv4, as addresses do
+// before they are compared.
+func network(text string) (netip.Prefix, error) {
+	if address, err := netip.ParseAddr(text); err == nil {
+		address = address.Unmap()
+		return netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if mapped := 128 - 32; err == nil && p.Addr().Is4In6() && p.Bits() >= mapped {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p, err
 }
 
 func oneOf(text string, allowed ...string) bool { return slices.Contains(allowed, text) }

@@ -83,17 +83,24 @@ func (c *Config) RetrySchedule() []time.Duration {
 	return waits
 }
 
-// Denied returns WEBHOOK_DENY_NETWORKS; an address is a network of one. Load has checked them.
-func (c *Config) Denied() []netip.Prefix {
-	var denied []netip.Prefix
-	for _, text := range c.DenyNetworks {
-		if address, err := netip.ParseAddr(text); err == nil {
-			denied = append(denied, netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()))
-		} else if p, err := netip.ParsePrefix(text); err == nil {
-			denied = append(denied, p)
+// Denied returns WEBHOOK_DENY_NETWORKS. Load has checked them.
+func (c *Config) Denied() []netip.Prefix { return networks(c.DenyNetworks) }
+
+// Trusted returns TRUSTED_PROXIES as gin reads them. Load has checked them.
+func (c *Config) Trusted() (list []string) {
+	for _, p := range networks(c.Proxies) {
+		list = append(list, p.String())
+	}
+	return list
+}
+
+func networks(texts []string) (list []netip.Prefix) {
+	for _, text := range texts {
+		if p, err := network(text); err == nil {
+			list = append(list, p)
 		}
 	}
-	return denied
+	return list
 }
 
 // ScoreboardKeys returns the keys of PULSE_API_KEY; empty ones are ignored.

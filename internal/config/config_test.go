@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +49,7 @@ func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 		"WEBHOOK_SIGNING_SECRETS": "hunter2", "ESTIMATES_WEBHOOK_BASE_URL": "https://u:hunter2@x",
 		"WEBHOOK_TIMEOUT": "0s", "WEBHOOK_RETRY_SCHEDULE": "5s,-1s", "WORKER_CONCURRENCY": "0", "LOG_LEVEL": "loud",
 		"LOG_FORMAT": "xml", "TRUSTED_PROXIES": "10.0.0.0/33", "WEBHOOK_DENY_NETWORKS": "hunter2",
-		"OPERATOR_TOKEN":    "hunter2",
+		"OPERATOR_TOKEN": "hunter2", "ADMIN_HOSTS": "hunter2:9090", "PUBLIC_URL": "https://hub.example/hunter2",
 		"DATABASE_READ_URL": "mysql://u:hunter2@x", "NATS_NKEY": "config.go", "NATS_CA": "config.go",
 		"NATS_CERT": "/nowhere/hunter2", "NATS_STREAM": "a.b", "NATS_MAX_BYTES": "0",
 		"DRAIN_DELAY": "1m", "SCOREBOARD_CACHE_TTL": "-1s", "SUPPLIER_RATE_LIMIT": "-1", "RETENTION_DAYS": "-1",
@@ -205,6 +207,31 @@ func TestLoad_addresses_of_PostgreSQL(t *testing.T) {
 			}
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the password is shown: %v", err)
+			}
+		}
+	}
+}
+
+// Addresses are compared as IPv4 where they are IPv4 in IPv6.
+func TestNetworks_of_IPv4_in_IPv6_are_those_of_IPv4(t *testing.T) {
+	t.Parallel()
+	const networks = "::ffff:203.0.113.0/120, ::ffff:198.51.100.7, 192.0.2.0/24, 2001:db8::/32"
+	cfg, err := config.Load(map[string]string{"WEBHOOK_DENY_NETWORKS": networks, "TRUSTED_PROXIES": networks},
+		config.ForAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trusted []netip.Prefix
+	for _, text := range cfg.Trusted() {
+		trusted = append(trusted, netip.MustParsePrefix(text))
+	}
+	for name, list := range map[string][]netip.Prefix{"denied": cfg.Denied(), "trusted": trusted} {
+		for address, want := range map[string]bool{"203.0.113.7": true, "203.0.114.7": false, "198.51.100.7": true,
+			"198.51.100.8": false, "192.0.2.1": true, "2001:db8::1": true, "2001:db9::1": false} {
+			if in := slices.ContainsFunc(list, func(p netip.Prefix) bool {
+				return p.Contains(netip.MustParseAddr(address))
+			}); in != want {
+				t.Errorf("%s: %s is %t", name, address, in)
 			}
 		}
 	}
