@@ -62,7 +62,8 @@ type supplierFlags struct {
 func (f *supplierFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.name, "name", "", "name of the supplier")
 	flags.StringVar(&f.webhookURL, "webhook-url", "",
-		"address of the supplier's receiver; one that contains {id} is called as it is written")
+		"address of its receiver: {id} in it becomes the request's id, "+
+			"else /api/material-requests/ID/delivery-estimates is added")
 	flags.DurationVar(&f.accessTTL, "access-ttl", f.accessTTL, "lifetime of access tokens")
 	flags.DurationVar(&f.refreshTTL, "refresh-ttl", f.refreshTTL, "lifetime of refresh tokens")
 	flags.StringVar(&f.scopes, "scopes", f.scopes, "scopes of its tokens, separated by commas")

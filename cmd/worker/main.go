@@ -23,6 +23,7 @@ const usage = `worker computes delivery estimates and delivers them. Several wor
   worker              work until SIGTERM
   worker healthcheck  exit 0 when the worker of this configuration is ready
   worker doctor       check everything that the worker needs, and say what to do; -o json for programs
+  worker --version    print the version
 
 Environment variables:
 `
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if err = write(stdout); err == nil && !found.OK {
 			err = errors.New("something is broken")
 		}
-	case "--help", "-h":
+	case "--help", "-h", "help":
 		fmt.Fprint(stdout, usage)
 		err = config.PrintHelp(stdout)
 	case "--version":

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The whole story on the embedded stack in under a minute: sample matches, a supplier whose receiver fails for a while, what the
+# The whole story on the embedded stack in about ten seconds: sample matches, a supplier whose receiver fails for a while, what the
 # operator sees, the recovery. Everything is kept in a directory of its own, which is deleted at the end.
 # Usage: [DEMO_PORT=18080] demo.sh BIN_API [--stay]; it takes four ports from there on. With --stay the service goes on until Ctrl-C.
 set -eu
