@@ -18,10 +18,15 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
-	longestAnswer = 8 << 20 // bytes
+	// A full page has up to 0.5 MB, 20,000 values and 100 matches. 8 kB that are packed can hold far more, and once an
+	// answer is decoded it takes up to 50 times its bytes.
+	longestAnswer = 2 << 20 // bytes, unpacked
+	mostValues    = 50_000
+	mostMatches   = 100
 	callLimit     = 4 * time.Second
 	idle          = 30 * time.Second
 	connections   = 16
@@ -32,13 +37,16 @@ const (
 	longestMessage = 300
 )
 
+var errTooLong = errors.New("the provider's answer is too long")
+
 // Client calls one provider. The key travels in the header Authorization.
 type Client struct {
-	http  *http.Client
-	base  string
-	key   string
-	log   *slog.Logger
-	noted *lru.Cache[string, time.Time]
+	http     *http.Client
+	base     string
+	key      string
+	log      *slog.Logger
+	noted    *lru.Cache[string, time.Time]
+	decoding *semaphore.Weighted // one answer at a time: decoding has no other end, and takes the most memory
 }
 
 // New makes a client for addresses below base.
@@ -51,7 +59,8 @@ func New(base, key string, log *slog.Logger) *Client {
 		// A redirect elsewhere would take the key along or lose it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &Client{http: c, base: strings.TrimRight(base, "/"), key: key, log: log, noted: noted}
+	return &Client{http: c, base: strings.TrimRight(base, "/"), key: key, log: log, noted: noted,
+		decoding: semaphore.NewWeighted(1)}
 }
 
 // RateLimited is a provider's refusal because it was asked too often.
@@ -77,11 +86,7 @@ func (c *Client) Page(ctx context.Context, path string, query url.Values) (page 
 	if err != nil {
 		return nil, nil, err
 	}
-	if json.Valid(body) { // Decode alone would not see what follows
-		decoder := json.NewDecoder(bytes.NewReader(body))
-		decoder.UseNumber() // ids are int64
-		_ = decoder.Decode(&page)
-	}
+	page, err = c.decode(ctx, body)
 	switch {
 	case response.StatusCode == http.StatusTooManyRequests:
 		return nil, nil, &RateLimited{RetryAfter: retryAfter(response.Header, page)}
@@ -91,14 +96,15 @@ func (c *Client) Page(ctx context.Context, path string, query url.Values) (page 
 			return nil, nil, &Away{wait, refused}
 		}
 		return nil, nil, refused
-	case len(body) > longestAnswer:
-		return nil, nil, errors.New("the provider's answer is too long")
-	case page == nil: // nor is null: it would be an answer without matches
-		return nil, nil, errors.New("the provider's answer is not a JSON object")
+	case err != nil:
+		return nil, nil, err
 	}
 	data, isList := page["data"].([]any)
-	if !isList && page["data"] != nil {
+	switch {
+	case !isList && page["data"] != nil:
 		return nil, nil, errors.New("the provider's answer has no list of matches")
+	case len(data) > mostMatches:
+		return nil, nil, errTooLong
 	}
 	for _, value := range data {
 		match, _ := value.(map[string]any)
@@ -108,6 +114,34 @@ func (c *Client) Page(ctx context.Context, path string, query url.Values) (page 
 		c.noteHourly(ctx, "the provider answers without matches", "says", text)
 	}
 	return page, matches, nil
+}
+
+// decode returns the object that an answer is; an error comes with none.
+func (c *Client) decode(ctx context.Context, body []byte) (page Object, err error) {
+	if len(body) > longestAnswer || mayHold(body) > mostValues {
+		return nil, errTooLong
+	}
+	if err := c.decoding.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("wait for other answers of the provider: %w", err)
+	}
+	defer c.decoding.Release(1)
+	if json.Valid(body) { // Decode alone would not see what follows
+		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.UseNumber() // ids are int64
+		_ = decoder.Decode(&page)
+	}
+	if page == nil { // nor is null: it would be an answer without matches
+		return nil, errors.New("the provider's answer is not a JSON object")
+	}
+	return page, nil
+}
+
+// mayHold returns how many values a JSON text has at most: each follows one of these bytes, but for the first.
+func mayHold(body []byte) (values int) {
+	for _, before := range []string{",", "[", "{"} {
+		values += bytes.Count(body, []byte(before))
+	}
+	return values
 }
 
 // get returns the answer to a GET and its body, as far as it may be read.

@@ -1,9 +1,11 @@
 package fetch_test
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -53,6 +55,41 @@ func TestPage_asks_with_the_key_and_decodes(t *testing.T) {
 	}
 }
 
+// packed answers as a provider does that packs; the client unpacks it.
+func packed(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Encoding", "gzip")
+	z := gzip.NewWriter(w)
+	defer z.Close()
+	_, _ = io.WriteString(z, body)
+}
+
+func TestPage_a_full_page_is_read(t *testing.T) {
+	t.Parallel()
+	for n, values := range map[int]int{50: 400, 100: 200} { // as the providers' pages are
+		match := `{"id":7` + strings.Repeat(`,"a_name":{"of_a_text":"a text of it"}`, values/2) + `}`
+		c, _ := provider(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+			packed(w, `{"data":[`+match+strings.Repeat(`,`+match, n-1)+`]}`)
+		})
+		_, matches, err := c.Page(t.Context(), "/matches", nil)
+		if err != nil || len(matches) != n {
+			t.Errorf("%d matches of %d values: %d, %v", n, values, len(matches), err)
+		}
+	}
+}
+
+func TestPage_a_refusal_too_long_to_be_read_is_one(t *testing.T) {
+	t.Parallel()
+	c, _ := provider(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "17")
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"retry_after":3,"x":[[]`+strings.Repeat(`,[]`, 50_000)+`]}`)
+	})
+	_, err := get(t, c)
+	if limited, ok := errors.AsType[*fetch.RateLimited](err); !ok || limited.RetryAfter != 17*time.Second {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestPage_takes_anything_else_as_it_comes(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
@@ -67,7 +104,13 @@ func TestPage_takes_anything_else_as_it_comes(t *testing.T) {
 		"half of it": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[`) },
 		"nothing":    func(http.ResponseWriter, *http.Request) {},
 		"too much": func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(w, `{"x":"%s"}`, strings.Repeat("x", 8<<20))
+			fmt.Fprintf(w, `{"x":"%s"}`, strings.Repeat("x", 2<<20))
+		},
+		"too many values": func(w http.ResponseWriter, _ *http.Request) {
+			packed(w, `{"data":[[]`+strings.Repeat(`,[]`, 50_000)+`]}`)
+		},
+		"too many matches": func(w http.ResponseWriter, _ *http.Request) {
+			packed(w, `{"data":[{}`+strings.Repeat(`,{}`, 100)+`]}`)
 		},
 		"null":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, " null\n") },
 		"another type": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) },

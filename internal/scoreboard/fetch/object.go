@@ -11,16 +11,19 @@ import (
 // lost. All methods work on nil.
 type Object map[string]any
 
-// Text returns a text; a number is the text that it is written in.
-func (o Object) Text(name string) string {
+// longestText is how much of a text is taken, in bytes; addresses of images are the longest ones.
+const longestText = 500
+
+// Text returns a text; a number is the text that it is written in. It is a copy, and not too long: matches are kept
+// while further pages are read, and would keep whole pages with them.
+func (o Object) Text(name string) (text string) {
 	switch v := o[name].(type) {
 	case string:
-		return strings.TrimSpace(v)
+		text = strings.TrimSpace(v)
 	case json.Number:
-		return v.String()
-	default:
-		return ""
+		text = v.String()
 	}
+	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), longestText)], ""))
 }
 
 // Int returns a number without its fraction, also one that is sent as a text, and whether there is one within int64.

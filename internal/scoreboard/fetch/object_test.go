@@ -46,3 +46,16 @@ func TestObject_members_of_another_type_are_missing(t *testing.T) {
 		t.Errorf("got %v", o)
 	}
 }
+
+func TestObject_texts_are_cut(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{strings.Repeat("x", 500): 500, strings.Repeat("x", 501): 500,
+		"x" + strings.Repeat("é", 500): 499, strings.Repeat(" ", 600) + "x": 1} {
+		if got := object(t, `{"t":"`+text+`"}`).Text("t"); len(got) != want {
+			t.Errorf("of %d bytes %d are taken, want %d", len(text), len(got), want)
+		}
+	}
+	if got := object(t, `{"t":`+strings.Repeat("7", 501)+`}`).Text("t"); len(got) != 500 {
+		t.Errorf("of a number of 501 digits %d are taken", len(got))
+	}
+}
