@@ -102,7 +102,9 @@ func (s *Service) take(ctx context.Context, requester string) (grant, error) {
 	return result, nil
 }
 
-// flushSpending spends for a batch of callers; those who come first get what is left.
+// flushSpending spends for a batch of callers; those who come first get what is left. Each requester's units are
+// committed by themselves: when another transaction is in the way of one's, only those are tried again. The others'
+// would be spent twice.
 func (s *Service) flushSpending(_ context.Context, items []spend) ([]grant, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), spendTimeout)
 	defer cancel()
@@ -115,8 +117,13 @@ func (s *Service) flushSpending(_ context.Context, items []spend) ([]grant, erro
 		places[item] = append(places[item], i)
 	}
 	results := make([]grant, len(items))
+	var left groupcommit.Undecided
 	for item, callers := range places {
 		granted, used, err := s.store.spend(ctx, item, int64(len(callers)), current.dailyQuota)
+		if err != nil && len(items) > 1 && !errs.IsUnavailable(err) { // as groupcommit flushes alone
+			left = append(left, callers...)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -125,6 +132,9 @@ func (s *Service) flushSpending(_ context.Context, items []spend) ([]grant, erro
 			results[i].granted = int64(n) < granted
 			results[i].quota = quota{current.dailyQuota, used - max(granted-int64(n)-1, 0), item.ends()}
 		}
+	}
+	if len(left) > 0 {
+		return results, left
 	}
 	return results, nil
 }
