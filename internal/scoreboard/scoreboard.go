@@ -195,9 +195,13 @@ func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, e
 	board, err := p.Board(ctx, q)
 	s.deps.Metrics.asked(p.Name(), err)
 	if pause := s.pauseOf(p, err); pause > 0 {
+		until := s.deps.Local().Add(pause)
 		s.mu.Lock()
-		begins := s.rests[p.Name()].until.Equal(resting.until) // of those who asked at the same moment one logs it
-		s.rests[p.Name()] = rest{s.deps.Local().Add(pause), err}
+		known := s.rests[p.Name()].until
+		begins := known.Equal(resting.until) // of those who asked at the same moment one logs it
+		if until.After(known) {              // one that asked earlier may be given a shorter rest later
+			s.rests[p.Name()] = rest{until, err}
+		}
 		s.mu.Unlock()
 		if begins {
 			s.deps.Log.WarnContext(ctx, "a provider is not asked for a while",

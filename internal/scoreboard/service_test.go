@@ -183,6 +183,41 @@ func TestPrimary_is_asked_again_when_its_rate_limit_says_so(t *testing.T) {
 	}
 }
 
+func TestPrimary_rests_as_long_as_it_said_whatever_an_earlier_call_is_given(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string]error{"no time": &fetch.RateLimited{},
+		"a shorter one": &fetch.RateLimited{RetryAfter: 10 * time.Minute},
+		"maintenance":   &fetch.Away{RetryAfter: time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := noon()
+			d := newRig(t, databasetest.Open(t, database.SQLite), clock, 0)
+			answers := make(chan error) // the earlier call waits for it
+			d.primary.board = func(context.Context) (scoreboard.Board, error) {
+				if d.primary.calls.Load() == 1 {
+					answers <- nil
+					return scoreboard.Board{}, <-answers
+				}
+				return scoreboard.Board{}, &fetch.RateLimited{RetryAfter: 30 * time.Minute}
+			}
+			var earlier sync.WaitGroup
+			earlier.Go(func() { d.ask("?leagueId=1") })
+			<-answers
+			d.ask("?leagueId=2")
+			answers <- given
+			earlier.Wait()
+			clock.set(clock.now().Add(30*time.Minute - time.Second))
+			if w := d.ask("?leagueId=3"); w.Code != http.StatusOK || d.primary.calls.Load() != 2 {
+				t.Errorf("%d after %d calls, want the fallback's answer after 2", w.Code, d.primary.calls.Load())
+			}
+			clock.set(clock.now().Add(time.Second))
+			if d.ask("?leagueId=3"); d.primary.calls.Load() != 3 {
+				t.Errorf("after its rest it was asked %d times, want 3", d.primary.calls.Load())
+			}
+		})
+	}
+}
+
 func TestSlowProvider_cannot_exhaust_the_process(t *testing.T) {
 	t.Parallel()
 	d := newRig(t, databasetest.Open(t, database.SQLite), noon(), 0)
