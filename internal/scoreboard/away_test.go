@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +132,42 @@ func TestRetry_after_never_ends_before_the_reset(t *testing.T) {
 			t.Errorf("%s before the reset: %d, Retry-After %s, want %s", before, w.Code, w.Header().Get("Retry-After"), want)
 		}
 	}
+}
+
+func TestRefusal_over_midnight_says_when_the_quota_is_reset(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		clock := noon()
+		s := scoreboard.New(scoreboard.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Local: clock.now,
+			Now: func() time.Time { // each look at the clock takes a millisecond
+				clock.set(clock.now().Add(time.Millisecond))
+				return clock.now()
+			},
+			Keys: []string{"k"}, Primary: &source{name: "sportmonks"}, Metrics: scoreboard.NewMetrics(nil)})
+		d := serve(t, &rig{Service: s, clock: clock})
+		if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", "1"); err != nil {
+			t.Fatal(err)
+		}
+		d.ask("")
+		granted := 0
+		for before := 6; before > 0; before-- { // midnight comes between any two looks
+			clock.set(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC).Add(-time.Duration(before) * time.Millisecond))
+			w := d.ask("")
+			if w.Code == http.StatusOK {
+				granted++
+				continue
+			}
+			wait, _ := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64)
+			reset, _ := strconv.ParseInt(w.Header().Get("X-RateLimit-Reset"), 10, 64)
+			if now := clock.now(); wait < 1 || reset <= now.Unix() || reset-now.Unix()-wait > 1 {
+				t.Errorf("%d looks before midnight: %d, Retry-After %d, Reset %d, now %d", before, w.Code, wait, reset,
+					now.Unix())
+			}
+		}
+		if granted != 1 {
+			t.Errorf("%d units of the new day were granted, want 1", granted)
+		}
+	})
 }
 
 func TestQuota_headers_tell_what_was_read_last_while_the_database_is_away(t *testing.T) {

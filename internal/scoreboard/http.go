@@ -37,12 +37,16 @@ func (s *Service) Show(c *gin.Context) error {
 		return err
 	}
 	spent, err := s.take(ctx, requester)
+	now := s.deps.Now()
+	if err == nil && !spent.granted && !now.Before(spent.reset) { // its day ended meanwhile, the new one has units
+		spent, err = s.take(ctx, requester)
+	}
 	limitHeaders(c, spent.quota)
 	if err != nil {
 		return err
 	}
 	if !spent.granted {
-		return s.exhausted(requester, spent.quota)
+		return exhausted(requester, spent.quota, now)
 	}
 	if s.deps.Primary == nil {
 		return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")
@@ -65,11 +69,11 @@ func (s *Service) MethodNotAllowed(path string, next gin.HandlerFunc) gin.Handle
 	}
 }
 
-// exhausted refuses a requester without quota.
-func (s *Service) exhausted(requester string, q quota) error {
+// exhausted refuses a requester without quota; now is within the quota's day.
+func exhausted(requester string, q quota, now time.Time) error {
 	refused := errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.",
 		requester, q.reset.In(promised()).Format(stampShape)))
-	refused.RetryAfter = q.reset.Sub(s.deps.Now())
+	refused.RetryAfter = q.reset.Sub(now)
 	return refused
 }
 
