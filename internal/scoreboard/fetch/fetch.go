@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// A full page has up to 0.5 MB, 20,000 values and 100 matches. 8 kB that are packed can hold far more, and once an
-	// answer is decoded it takes up to 50 times its bytes.
+	// A full page has up to 0.5 MB, 20,000 values and 100 matches; one that pages differently may have more. 8 kB that are
+	// packed can hold far more, and once an answer is decoded it takes up to 50 times its bytes.
 	longestAnswer = 2 << 20 // bytes, unpacked
 	mostValues    = 50_000
-	mostMatches   = 100
+	mostMatches   = 500
 	callLimit     = 4 * time.Second
 	idle          = 30 * time.Second
 	connections   = 16

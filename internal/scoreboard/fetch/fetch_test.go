@@ -65,7 +65,7 @@ func packed(w http.ResponseWriter, body string) {
 
 func TestPage_a_full_page_is_read(t *testing.T) {
 	t.Parallel()
-	for n, values := range map[int]int{50: 400, 100: 200} { // as the providers' pages are
+	for n, values := range map[int]int{50: 400, 100: 200, 500: 40} { // the providers' pages have 50 and 100
 		match := `{"id":7` + strings.Repeat(`,"a_name":{"of_a_text":"a text of it"}`, values/2) + `}`
 		c, _ := provider(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 			packed(w, `{"data":[`+match+strings.Repeat(`,`+match, n-1)+`]}`)
@@ -110,7 +110,7 @@ func TestPage_takes_anything_else_as_it_comes(t *testing.T) {
 			packed(w, `{"data":[[]`+strings.Repeat(`,[]`, 50_000)+`]}`)
 		},
 		"too many matches": func(w http.ResponseWriter, _ *http.Request) {
-			packed(w, `{"data":[{}`+strings.Repeat(`,{}`, 100)+`]}`)
+			packed(w, `{"data":[{}`+strings.Repeat(`,{}`, 500)+`]}`)
 		},
 		"null":         func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, " null\n") },
 		"another type": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) },
