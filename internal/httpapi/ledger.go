@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 //     a body and an answer of the usual size: most requests ask for no more.
 //   - a larger body, from before its first byte until the request is answered, with what decoding it costs.
 //   - a larger answer: a part of a list, a page or a record from before it is read until it is written.
+//     What a view of the tracker gives is counted while it grows.
 //
 // Who gets no memory waits (a connection does not), then the answer is 503 with Retry-After. Callers that are known and
 // strangers have an account each, so that strangers never take from those who are known.
@@ -114,6 +116,22 @@ func (h *held) hold(c *gin.Context, size int64) error {
 		return errs.NewUnavailable(tooMuchHeld, time.Second, err)
 	}
 	h.size += more
+	return nil
+}
+
+// ErrTooLarge says that no caller can ever have so much memory.
+var ErrTooLarge = errors.New("it takes more memory than one caller can have")
+
+// HoldNow is Hold for what grows while it is read: it does not wait, as the reader would wait with its connection.
+// Errors: errs.Unavailable, ErrTooLarge.
+func HoldNow(c *gin.Context, size int64) error {
+	h := heldBy(c)
+	if !h.take(c, size) {
+		return errs.NewUnavailable(tooMuchHeld, time.Second, nil)
+	}
+	if size > usualBytes && size > h.size {
+		return ErrTooLarge
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
 // dialFrom opens a connection from an address of this machine.
@@ -178,6 +181,31 @@ func TestLedger_answers_503_in_place_of_an_answer_that_there_is_no_memory_for(t 
 	JSON(c, http.StatusOK, strings.Repeat("x", 100_000))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Body.Len() > 1000 {
 		t.Errorf("%d %v with %d bytes", w.Code, w.Header(), w.Body.Len())
+	}
+}
+
+func TestHoldNow_waits_for_nothing_and_grants_no_more_than_a_caller_can_have(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		others, size   int64
+		refused, never bool
+	}{
+		"a usual size":  {1 << 19, usualBytes, false, false},
+		"a larger one":  {0, 1 << 19, false, false},
+		"not free now":  {1 << 18, 1 << 19, true, false},
+		"beyond a half": {0, 1<<19 + 1, false, true},
+	} {
+		l := NewLedger(1<<20, 1<<20)
+		first, _ := asked(t, l, "acme", nil)
+		if err := Hold(first, test.others); err != nil {
+			t.Fatal(err)
+		}
+		c, _ := asked(t, l, "acme", nil)
+		err := HoldNow(c, test.size)
+		if errors.Is(err, ErrTooLarge) != test.never || (errs.KindOf(err) == errs.Unavailable) != test.refused ||
+			(err == nil) == (test.never || test.refused) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -205,6 +206,29 @@ func validDate(text []byte) bool {
 	year := number(text[:4])
 	month, day := number(text[5:7]), number(text[8:])
 	return year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
+}
+
+// A text in JSON has quotes, and mostQuoted bytes for each of its own at most: \u0001.
+const (
+	mostQuoted = 6
+	quotes     = 2
+)
+
+// quotedBytes returns about how many bytes a value has as JSON, never too few.
+func quotedBytes(text []byte) int {
+	n := quotes + len(text)
+	for _, c := range text {
+		switch {
+		case c < ' ':
+			n += mostQuoted - 1
+		case c == '"' || c == '\\':
+			n++
+		}
+	}
+	if !utf8.Valid(text) {
+		n += quotes * len(text) // U+FFFD has three bytes
+	}
+	return n
 }
 
 // appendText appends a text. Bytes that are no UTF-8, which SQLite keeps as it is given them, become U+FFFD.

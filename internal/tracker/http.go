@@ -18,8 +18,11 @@ func (s *Service) List(c *gin.Context) error { return s.answer(c, s.list) }
 // Snapshot handles GET /watch/devices/trackers/snapshot.
 func (s *Service) Snapshot(c *gin.Context) error { return s.answer(c, s.snapshot) }
 
-// recordBytes is what a record of a page holds.
-const recordBytes = 3 << 10
+const (
+	recordBytes = 3 << 10  // that a usual record of a page holds
+	pageBytes   = 16 << 10 // of a page of a few records
+	keptBuffer  = 1 << 20  // a larger buffer is not used again: while it waits no caller is counted with it
+)
 
 // answer reads a page, within the client's share, and writes it.
 func (s *Service) answer(c *gin.Context, read func(context.Context, Client, query) (listing, error)) error {
@@ -32,9 +35,11 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 			return s.turns.in(ctx, who.client.ID, func() error { return cmp.Or(s.refusal(ctx, who), err) })
 		})
 	}
-	if err := httpapi.Hold(c, int64(q.page.size)*recordBytes); err != nil {
+	q.usual = max(q.page.size*recordBytes, pageBytes)
+	if err := httpapi.Hold(c, int64(q.usual)); err != nil {
 		return err
 	}
+	q.hold = func(more int) error { return httpapi.HoldNow(c, int64(q.usual+more)) }
 	var l listing
 	err = share(s.turns.calls, who.client.ID, func() (err error) {
 		l, err = s.asKnownNow(ctx, who, q, read)
@@ -45,7 +50,9 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 	}
 	body := append(l.body, "]}"...)
 	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
-	s.buffers.Put(&body)
+	if cap(body) <= keptBuffer {
+		s.buffers.Put(&body)
+	}
 	return nil
 }
 

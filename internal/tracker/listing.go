@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,8 +25,9 @@ import (
 
 const (
 	listListing = "list"
-	mostMoves   = 4   // of a view under one page, before it is given up
-	deferFrom   = 200 // rows to skip, from which on ids are skipped instead of rows
+	mostMoves   = 4       // of a view under one page, before it is given up
+	deferFrom   = 200     // rows to skip, from which on ids are skipped instead of rows
+	namesBytes  = 2 << 10 // of a record: its names, and what is between its texts
 )
 
 // listing is one page, with its answer as far as it is written: up to the last record.
@@ -33,16 +35,18 @@ type listing struct {
 	total   int64
 	records int // on the page
 	body    []byte
+	room    int // bytes that the body may have
+	hold    func(more int) error
 }
 
 // newListing begins a body with the envelope's members; records follow. Who is done with the body puts its buffer back.
-func (s *Service) newListing(total int64, page page) listing {
+func (s *Service) newListing(total int64, q query) listing {
 	var body []byte
 	if used, ok := s.buffers.Get().(*[]byte); ok {
 		body = (*used)[:0]
 	}
-	return listing{total: total, body: fmt.Appendf(body, `{"page":%d,"pageSize":%d,"total":%d,"data":[`,
-		page.number, page.size, total)}
+	return listing{total: total, room: q.usual, hold: q.hold,
+		body: fmt.Appendf(body, `{"page":%d,"pageSize":%d,"total":%d,"data":[`, q.page.number, q.page.size, total)}
 }
 
 // list returns a page of all rows of the client's view, newest load first.
@@ -74,7 +78,7 @@ func (s *Service) read(ctx context.Context, c Client,
 			return listing{}, err
 		case errors.Is(err, errMoved) && moved < mostMoves:
 			moved++
-		case !errors.Is(err, errMoved) && !lookedAgain && !isSlow(err):
+		case !errors.Is(err, errMoved) && !lookedAgain && !futile(err):
 			lookedAgain = true // the view may have been made again, or dropped
 			s.relations.Remove(c.Views[0])
 		default:
@@ -109,8 +113,8 @@ func (s *Service) counted(ctx context.Context, c Client, r *relation, key pinKey
 	page func(context.Context, *relation, guard, query) (listing, error)) (listing, error) {
 	g := guard{client: c, owner: r.owner, view: r.granted, key: key, first: q.page.number == 1}
 	if g.st, g.strict = s.remembered(r, key); g.strict {
-		if l, err := page(ctx, r, g, q); err == nil && l.records > 0 {
-			return l, nil
+		if l, err := page(ctx, r, g, q); err == nil && l.records > 0 || futile(err) {
+			return l, err
 		}
 	}
 	l, err := s.look(ctx, c, r, key, g.first)
@@ -145,7 +149,7 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 	} else if skip < total {
 		day, skip = counts.at(skip)
 	}
-	l := s.newListing(total, q.page)
+	l := s.newListing(total, q)
 	if q.page.offset() >= l.total {
 		return l, nil
 	}
@@ -162,6 +166,9 @@ func (s *Service) pageOf(ctx context.Context, r *relation, g guard, q query) (li
 func (s *Service) fill(ctx context.Context, l *listing, sel database.Select, want int, statement string,
 	args ...any) error {
 	err := sel(ctx, statement, func(row [][]byte) error {
+		if err := l.makeRoom(row); err != nil {
+			return err
+		}
 		if l.records++; l.records > 1 {
 			l.body = append(l.body, ',')
 		}
@@ -172,6 +179,36 @@ func (s *Service) fill(ctx context.Context, l *listing, sel database.Select, wan
 		err = errMoved
 	}
 	return errs.Doing("read page", err)
+}
+
+// makeRoom lets the caller hold what the body grows by with a row: a view may have fields of any length. Errors:
+// errs.Unavailable, httpapi.ErrTooLarge.
+func (l *listing) makeRoom(row [][]byte) error {
+	size := 0
+	for _, text := range row {
+		size += len(text)
+	}
+	if len(l.body)+namesBytes+mostQuoted*size <= l.room { // most are
+		return nil
+	}
+	size = namesBytes
+	for _, text := range row {
+		size += quotedBytes(text)
+	}
+	if len(l.body)+size <= l.room {
+		return nil
+	}
+	grown := 0
+	if len(l.body)+size > cap(l.body) {
+		const part = 4 // as append does
+		grown = max(len(l.body)+size, cap(l.body)+cap(l.body)/part)
+	}
+	if err := l.hold(cap(l.body) + grown); err != nil { // while it is copied there are both
+		return err
+	}
+	l.body = slices.Grow(l.body, size)
+	l.room = cap(l.body)
+	return nil
 }
 
 // form is what the text of a page's statement depends on, apart from its view.

@@ -37,6 +37,24 @@ func (p page) offset() int64 {
 type query struct {
 	page page
 	day  string // YYYY-MM-DD; empty: no filter
+
+	usual int                  // bytes that the request holds for a usual page
+	hold  func(more int) error // makes it hold so many more than these
+}
+
+// While a snapshot's records are chosen, a device takes so many bytes: in a list that grows, and first in a map.
+const (
+	listedBytes  = 24
+	mappedBytes  = 64
+	devicesAhead = 1024 // are held at a time
+)
+
+// holdDevices lets the caller hold n devices, each of so many bytes.
+func (q query) holdDevices(n, each int) error {
+	if n%devicesAhead != 0 {
+		return nil
+	}
+	return q.hold((n + devicesAhead) * each)
 }
 
 // parseQuery reads page (at least 1, default 1), pageSize (1 to 100, default 20) and filter. Errors: errs.Invalid with

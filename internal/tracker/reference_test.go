@@ -78,8 +78,10 @@ func newFleetOf(tb testing.TB, service *tracker.Service) *fleet {
 	return f
 }
 
-func serve(s *tracker.Service) http.Handler {
-	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
+func serve(s *tracker.Service) http.Handler { return serveWith(s, nil) }
+
+func serveWith(s *tracker.Service, ledger *httpapi.Ledger) http.Handler {
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler), Ledger: ledger})
 	group := engine.Group("/", s.ClientKey())
 	group.GET("/list", httpapi.Handle(func(c *gin.Context) error { return s.List(c) }))
 	group.GET("/snapshot", httpapi.Handle(func(c *gin.Context) error { return s.Snapshot(c) }))

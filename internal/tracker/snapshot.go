@@ -24,11 +24,11 @@ func (s *Service) snapshot(ctx context.Context, c Client, q query) (listing, err
 
 // fleetOf returns the page of the guard's state.
 func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (listing, error) {
-	winners, err := s.winnersOf(ctx, r, g.st)
+	winners, err := s.winnersOf(ctx, r, g.st, q)
 	if err != nil {
 		return listing{}, err
 	}
-	l := s.newListing(int64(len(winners)), q.page)
+	l := s.newListing(int64(len(winners)), q)
 	offset := q.page.offset()
 	if offset >= l.total {
 		return l, nil
@@ -61,7 +61,7 @@ func (s *Service) snapshotState(ctx context.Context, r *relation, st state, q qu
 
 // winnersOf chooses the record of each device of the state's day and returns their ids, by device. Rows come as the
 // view's index has them: nothing is sorted.
-func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]int64, error) {
+func (s *Service) winnersOf(ctx context.Context, r *relation, st state, q query) ([]int64, error) {
 	if st.day == "" {
 		return nil, nil
 	}
@@ -84,6 +84,7 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state) ([]int64
 		}
 		if len(winners) == 0 || last != device {
 			winners, last = append(winners, id), device
+			return q.holdDevices(len(winners), listedBytes)
 		}
 		return nil
 	}, r.owner, st.day, st.maxID)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
@@ -92,7 +93,7 @@ func (v view) list(ctx context.Context, st state, q query) (listing, error) {
 	if err != nil {
 		return listing{}, fmt.Errorf("count the view's rows: %w", err)
 	}
-	l := v.s.newListing(total, q.page)
+	l := v.s.newListing(total, q)
 	if q.page.offset() >= l.total {
 		return l, nil
 	}
@@ -105,13 +106,13 @@ func (v view) list(ctx context.Context, st state, q query) (listing, error) {
 // snapshot returns a page of the devices that pinged on the target date, one record each, by device.
 func (v view) snapshot(ctx context.Context, st state, q query) (listing, error) {
 	if st.day == "" {
-		return v.s.newListing(0, q.page), nil
+		return v.s.newListing(0, q), nil
 	}
-	places, err := v.winners(ctx, st)
+	places, err := v.winners(ctx, st, q)
 	if err != nil {
 		return listing{}, err
 	}
-	l := v.s.newListing(int64(len(places)), q.page)
+	l := v.s.newListing(int64(len(places)), q)
 	offset := q.page.offset()
 	if offset >= l.total {
 		return l, nil
@@ -141,7 +142,7 @@ func (v view) order() string {
 
 // winners returns the place in the order of each device's record of the state's day, the smallest device first. A text
 // that is no number is no device.
-func (v view) winners(ctx context.Context, st state) ([]int64, error) {
+func (v view) winners(ctx context.Context, st state, q query) ([]int64, error) {
 	p := &parameters{r: v.relation}
 	statement := "SELECT " + quote(columnDevice) + " FROM " + v.from +
 		" WHERE " + p.upTo(st) + " AND " + p.on(columnPingDate, st.day) +
@@ -153,6 +154,7 @@ func (v view) winners(ctx context.Context, st state) ([]int64, error) {
 		device, ok := parseInteger(strings.TrimSpace(string(row[0])))
 		if _, chosen := places[device]; ok && !chosen {
 			places[device] = place
+			return q.holdDevices(len(places), mappedBytes)
 		}
 		return nil
 	}, p.args...)
@@ -198,10 +200,10 @@ func (p *parameters) upTo(st state) string {
 	return "(" + id + " <= " + p.bind(st.maxID) + " OR " + id + " IS NULL)"
 }
 
-// isSlow reports whether a view took longer than a statement may: once more it would again.
-func isSlow(err error) bool {
+// futile reports whether a view takes longer than a statement may, or more memory: once more it would again.
+func futile(err error) bool {
 	fault, ok := errors.AsType[*database.ViewError](err)
-	return ok && fault.Slow
+	return ok && fault.Slow || errors.Is(err, httpapi.ErrTooLarge)
 }
 
 // unread answers for a view that cannot be read, and names it in the log. The log's handler lets one line a minute
