@@ -231,28 +231,24 @@ func (s *store) dayType() string {
 }
 
 // notePin writes a crawl's state, and forgets the client's crawls that are over. A later page writes only over what is
-// not newer: the client may have begun another crawl of the same meanwhile.
+// not newer: the client may have begun another crawl of the same meanwhile. Each is a statement of its own: first pages
+// that hold their crawl and wait for each other's would end in a deadlock.
 func (s *store) notePin(ctx context.Context, key pinKey, p pin, first bool, now time.Time) (written bool, err error) {
-	err = s.db.InTx(ctx, "pin a crawl", func(ctx context.Context) error {
-		over := now.Add(-pinLife).UnixMicro()
-		n, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO tracker_pins AS p
-				(client_number, listing, filter, page_size, view, generation, max_id, day, pinned_at)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-			ON CONFLICT (client_number, listing, filter, page_size) DO UPDATE SET view = excluded.view,
-				generation = excluded.generation, max_id = excluded.max_id, day = excluded.day, pinned_at = excluded.pinned_at
-			WHERE $10 OR p.pinned_at < $11 OR p.view <> excluded.view OR p.generation < excluded.generation
-				OR p.generation = excluded.generation AND p.max_id <= excluded.max_id`,
-			key.client, key.listing, key.filter, key.pageSize, p.view, p.generation, p.maxID, p.day, now.UnixMicro(),
-			first, over)
-		if err != nil {
-			return err
-		}
-		written = n > 0
-		_, err = database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM tracker_pins WHERE client_number = $1 AND pinned_at < $2`,
-			key.client, over)
-		return err
-	})
-	return written, errs.Doing("note the listing's state", err)
+	over := now.Add(-pinLife).UnixMicro()
+	n, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO tracker_pins AS p
+			(client_number, listing, filter, page_size, view, generation, max_id, day, pinned_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (client_number, listing, filter, page_size) DO UPDATE SET view = excluded.view,
+			generation = excluded.generation, max_id = excluded.max_id, day = excluded.day, pinned_at = excluded.pinned_at
+		WHERE $10 OR p.pinned_at < $11 OR p.view <> excluded.view OR p.generation < excluded.generation
+			OR p.generation = excluded.generation AND p.max_id <= excluded.max_id`,
+		key.client, key.listing, key.filter, key.pageSize, p.view, p.generation, p.maxID, p.day, now.UnixMicro(),
+		first, over)
+	if err == nil {
+		_, err = database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM tracker_pins
+			WHERE `+s.db.Free("tracker_pins", "ctid", `client_number = $1 AND pinned_at < $2`), key.client, over)
+	}
+	return n > 0, errs.Doing("note the listing's state", err)
 }
 
 // pin returns the state that was noted for the crawl since the given time.
