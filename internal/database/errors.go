@@ -142,6 +142,7 @@ const (
 	liteFull       = 13
 	liteCantOpen   = 14
 	liteProtocol   = 15 // locks were taken and lost too often
+	liteTooBig     = 18
 	liteNoDatabase = 26
 	litePrimary    = 0xff
 )

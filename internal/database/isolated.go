@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 
@@ -20,22 +21,28 @@ import (
 type ViewError struct {
 	Denied bool // the login may not read the view
 	Slow   bool // it takes longer than a statement may
+	Large  bool // a row of it is larger than a row may be
 	cause  error
 }
 
 // Error returns what the engine said.
 func (v *ViewError) Error() string {
-	if v.Slow {
+	switch {
+	case v.Slow:
 		return "it takes longer than a read may"
+	case v.Large:
+		return fmt.Sprintf("a row of it is too large: it has more than %d MiB", longestRow>>20)
+	default:
+		return v.cause.Error()
 	}
-	return v.cause.Error()
 }
 
 // Unwrap returns the engine's error.
 func (v *ViewError) Unwrap() error { return v.cause }
 
 const (
-	codeDenied = "42501"
+	codeDenied  = "42501"
+	timesSorted = 2 // SQLite has a row as what it is sorted by, too
 	// In one message, so that no pooler gives the session to others in between: locks and prepared statements outlive a
 	// rollback.
 	leaveSession = "rollback; select pg_advisory_unlock_all(); deallocate all"
@@ -125,16 +132,19 @@ func viewError(ctx context.Context, err error) error {
 		return Translate(err)
 	}
 	pg, answered := errors.AsType[*pgconn.PgError](err)
-	_, lite := errors.AsType[liteError](err)
+	lite, isLite := errors.AsType[liteError](err)
+	_, found := errors.AsType[*ViewError](err)
 	switch {
+	case found:
+		return err
 	case answered && strings.EqualFold(pg.Severity, "FATAL"):
 		return Translate(err)
 	case answered:
 		return &ViewError{Denied: pg.Code == codeDenied, Slow: pg.Code == codeQueryCancel, cause: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &ViewError{Slow: true, cause: err}
-	case lite && faultOf(err) == ofStatement:
-		return &ViewError{cause: err}
+	case isLite && faultOf(err) == ofStatement:
+		return &ViewError{Large: lite.Code()&litePrimary == liteTooBig, cause: err}
 	default:
 		return Translate(err)
 	}
@@ -150,6 +160,9 @@ func (r *Rows) isolatedSQLite(ctx context.Context, fn func(Select) error) error 
 		return Translate(err)
 	}
 	defer conn.Close()
+	if err := embedded.Load().bound(conn, timesSorted*longestRow); err != nil {
+		return Translate(err)
+	}
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return Translate(err)

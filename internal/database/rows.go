@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -22,6 +23,8 @@ import (
 const (
 	codeQueryCancel  = "57014" // the statement timeout
 	connectionsGrace = time.Second
+	// A view's row is in memory before anything is known of it. The largest record that a load takes has 16 MiB.
+	longestRow = 17 << 20
 )
 
 // Rows reads on connections that can change nothing, each statement under a timeout. It gives every field as the
@@ -150,7 +153,7 @@ func (r *Rows) open(variable, address, name, bitmaps string, most int32) error {
 	if err != nil {
 		return err
 	}
-	cfg.MaxConns = most
+	cfg.MaxConns, cfg.ConnConfig.MaxProtocolMessageBodyLen = most, longestRow
 	wanted := r.settings(bitmaps)
 	for _, w := range wanted {
 		delete(cfg.ConnConfig.RuntimeParams, w.name) // an address's own value is for the writers
@@ -220,7 +223,11 @@ func selectPostgres(ctx context.Context, on interface {
 			return err
 		}
 	}
-	return rows.Err()
+	err = rows.Err()
+	if _, large := errors.AsType[*pgproto3.ExceededMaxBodyLenErr](err); large {
+		return &ViewError{Large: true, cause: err}
+	}
+	return err
 }
 
 // selectSQLite reads rows as text, into one set of fields for all of them.

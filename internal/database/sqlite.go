@@ -37,11 +37,12 @@ var embedded atomic.Pointer[engine]
 type engine struct {
 	driver    string
 	dialector func(*sql.DB) SavingDialector
+	bound     func(conn *sql.Conn, bytes int) error
 }
 
-// Embed makes SQLite known; internal/database/sqlite calls it.
-func Embed(driver string, dialector func(*sql.DB) SavingDialector) {
-	embedded.Store(&engine{driver, dialector})
+// Embed makes SQLite known; internal/database/sqlite calls it. Bound limits the rows and values of a connection.
+func Embed(driver string, dialector func(*sql.DB) SavingDialector, bound func(conn *sql.Conn, bytes int) error) {
+	embedded.Store(&engine{driver, dialector, bound})
 }
 
 // openSQLite opens three pools over one file: one connection that writes, so that writers queue in this process and not

@@ -63,6 +63,31 @@ func TestPage_takes_no_more_memory_than_its_caller_can_have(t *testing.T) {
 	})
 }
 
+// A view with a row of 150 MB once took all the memory of an api of 256 MiB, before anything was known of the row.
+func TestView_with_a_row_that_is_too_large_is_unavailable_and_named(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f, log := limited(t, db, 256<<20)
+		text, beyond := "repeat('x', %d << 20)", 18
+		if db.Engine() == database.SQLite { // which knows no row by itself, only what it sorts
+			text, beyond = "printf('%%.*c', %d << 20, 'x')", 36
+		}
+		viewWith(t, db, "large", map[string]string{"rede": fmt.Sprintf(text, 8)})
+		viewWith(t, db, "too_large", map[string]string{"rede": fmt.Sprintf(text, beyond)})
+		tooLarge, large := f.clientOf("too large", "too_large"), f.clientOf("large", "large")
+		for _, path := range []string{"/list", "/snapshot", "/list"} { // more than there are connections for such views
+			refused(t, f, log, tooLarge, path, "too_large", "a row of it is too large")
+		}
+		notes := strings.Join(f.service.ViewNotes(t.Context(), []string{"too_large"}), "")
+		if !strings.Contains(notes, "too_large cannot be read") || !strings.Contains(notes, "a row of it is too large") {
+			t.Errorf("the notes are %q", notes)
+		}
+		if p := get(t, f.engine, large, "/list"); p.Total != 1 {
+			t.Errorf("a view with a row as large as one may be: %+v", p)
+		}
+	})
+}
+
 func TestSnapshot_chooses_among_no_more_devices_than_there_is_memory_for(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

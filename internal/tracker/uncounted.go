@@ -203,7 +203,7 @@ func (p *parameters) upTo(st state) string {
 // futile reports whether a view takes longer than a statement may, or more memory: once more it would again.
 func futile(err error) bool {
 	fault, ok := errors.AsType[*database.ViewError](err)
-	return ok && fault.Slow || errors.Is(err, httpapi.ErrTooLarge)
+	return ok && (fault.Slow || fault.Large) || errors.Is(err, httpapi.ErrTooLarge)
 }
 
 // unread answers for a view that cannot be read, and names it in the log. The log's handler lets one line a minute

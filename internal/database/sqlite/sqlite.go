@@ -7,7 +7,8 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
-	_ "modernc.org/sqlite" // registers driver
+	"modernc.org/sqlite" // registers driver
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 )
@@ -18,6 +19,9 @@ const driver = "sqlite"
 func init() { //nolint:gochecknoinits // as every driver of database/sql: to import it is to link it
 	database.Embed(driver, func(conn *sql.DB) database.SavingDialector {
 		return dialector{postgres.Dialector{Config: &postgres.Config{Conn: conn}}}
+	}, func(conn *sql.Conn, bytes int) error {
+		_, err := sqlite.Limit(conn, sqlite3.SQLITE_LIMIT_LENGTH, bytes)
+		return err
 	})
 }
 
