@@ -78,8 +78,8 @@ func (s *Service) read(ctx context.Context, c Client,
 			return listing{}, err
 		case errors.Is(err, errMoved) && moved < mostMoves:
 			moved++
-		case !errors.Is(err, errMoved) && !lookedAgain && !futile(err):
-			lookedAgain = true // the view may have been made again, or dropped
+		case !lookedAgain && !futile(err):
+			lookedAgain = true // the view may have been made again, or dropped; then its rows are not those counted
 			s.relations.Remove(c.Views[0])
 		default:
 			return listing{}, s.unread(ctx, c, err)

@@ -6,11 +6,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -197,6 +200,25 @@ func TestView_that_fails_is_unavailable_and_named(t *testing.T) {
 				t.Errorf("%s: notes %q", name, notes)
 			}
 		}
+	})
+}
+
+// The service remembers that a view was made here; it once believed its counters of another one in its place.
+func TestView_that_takes_the_place_of_one_made_here_is_read_at_once(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		f, ping := newFleet(t, db), "2026-11-19"
+		for i, label := range []string{"a", "b", "c"} {
+			f.load(row{Label: label, Device: int64(i + 1), Loaded: "2026-11-20", Ping: &ping})
+		}
+		f.compare()
+		databasetest.Exec(t, db, `DROP VIEW tracker_client_1`)
+		databasetest.Exec(t, db, `CREATE VIEW tracker_client_1 AS SELECT * FROM tracker_records WHERE dispositivo <> 'b'`)
+		f.rows = slices.DeleteFunc(f.rows, func(r row) bool { return r.Label == "b" })
+		if got := f.get("/list"); !gocmp.Equal(got, cut(list(f.rows, ""), 1, 20)) {
+			t.Errorf("the list is %v", got)
+		}
+		f.compare()
 	})
 }
 
