@@ -17,6 +17,7 @@ import (
 const (
 	dateLength = len(time.DateOnly)
 	timeLength = len(time.TimeOnly)
+	mostDigits = 300 // that a double holds in any case
 )
 
 // encoder turns rows of the database's own text into JSON objects, without a detour through Go values.
@@ -109,9 +110,9 @@ func parseInteger(text string) (int64, bool) {
 		n, err := strconv.ParseInt(whole, 10, 64)
 		return n, err == nil
 	}
-	f, err := strconv.ParseFloat(text, 64)
+	f, ok := parseNumber([]byte(text))
 	const exact = 1 << 53
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > exact {
+	if !ok || f != math.Trunc(f) || math.Abs(f) > exact {
 		return 0, false
 	}
 	return int64(f), true
@@ -136,14 +137,20 @@ func appendNumber(b, text []byte) []byte {
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
 }
 
-// parseNumber reads a number that JSON can have.
+// parseNumber reads a number that JSON can have. Go's own spellings, 1_000 and 0x1p4, are none.
 func parseNumber(text []byte) (f float64, ok bool) {
+	if bytes.ContainsAny(text, "_xX") {
+		return 0, false
+	}
 	f, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
-// plainNumber reports whether text is a JSON number without an exponent; most are.
+// plainNumber reports whether text is a JSON number without an exponent, which a double holds; most are.
 func plainNumber(text []byte) bool {
+	if len(text) > mostDigits {
+		return false
+	}
 	whole, fraction, dotted := bytes.Cut(bytes.TrimPrefix(text, []byte("-")), []byte("."))
 	if len(whole) == 0 || !allDigits(whole) || (whole[0] == '0' && len(whole) > 1) {
 		return false
