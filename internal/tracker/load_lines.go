@@ -182,6 +182,8 @@ func (l *lines) setJSON(name string, value jsontext.Value) {
 		l.set(name, nil)
 	case is != kinds[c.kind].json && (is != 't' || c.kind != boolField):
 		l.fault(name, "must be "+c.kind.String()+" or null")
+	case c.kind == integerField && bytes.ContainsAny(value, "eE"):
+		l.fault(name, "must be an integer with all its digits: write it without an exponent")
 	case is == '"':
 		text, _ := jsontext.AppendUnquote(nil, value) // it was decoded
 		l.set(name, text)
@@ -205,13 +207,15 @@ func readCSV(l *lines, r *bufio.Reader) (func(*lines) error, error) {
 	t := &table{source: &recordReader{r, longestRecord}, sheet: comma != ',', before: taken}
 	t.Reader = csv.NewReader(t.source)
 	t.Comma, t.ReuseRecord, t.FieldsPerRecord = comma, true, -1
-	header, err := t.Read()
-	if err != nil {
-		return nil, errs.InvalidInput("Line 1 is not a CSV header; nothing was loaded.")
+	var header []string
+	for len(header) == 0 {
+		record, err := t.Read()
+		if err != nil {
+			return nil, errs.InvalidInput("Line 1 is not a CSV header; nothing was loaded.")
+		}
+		header = withoutEmpty(record)
 	}
-	for len(header) > 1 && strings.TrimSpace(header[len(header)-1]) == "" {
-		header = header[:len(header)-1]
-	}
+	line, _ := t.FieldPos(0)
 	for _, name := range header {
 		name = strings.TrimSpace(name)
 		if _, known := l.known[name]; !known {
@@ -223,7 +227,8 @@ func readCSV(l *lines, r *bufio.Reader) (func(*lines) error, error) {
 		t.names = append(t.names, name)
 	}
 	if len(l.faults) > 0 {
-		return nil, errs.InvalidInput("Line 1, the CSV header, is not valid; nothing was loaded.", l.faults...)
+		return nil, errs.InvalidInput(fmt.Sprintf("Line %d, the CSV header, is not valid; nothing was loaded.",
+			int64(line)+t.before), l.faults...)
 	}
 	return t.next, nil
 }
@@ -245,10 +250,7 @@ func (t *table) next(l *lines) error {
 		}
 		line, _ := t.FieldPos(0)
 		l.number = int64(line) + t.before
-		last := len(record)
-		for last > 0 && strings.TrimSpace(record[last-1]) == "" {
-			last--
-		}
+		last := len(withoutEmpty(record))
 		if last == 0 {
 			continue
 		}
@@ -258,6 +260,14 @@ func (t *table) next(l *lines) error {
 		t.set(l, record[:last])
 		return nil
 	}
+}
+
+// withoutEmpty returns a record without its empty last columns.
+func withoutEmpty(record []string) []string {
+	for len(record) > 0 && strings.TrimSpace(record[len(record)-1]) == "" {
+		record = record[:len(record)-1]
+	}
+	return record
 }
 
 // set takes the fields of a record.

@@ -54,15 +54,18 @@ func decoded(file io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(transform.NewReader(r, utf.BOMOverride(unmarked)), readAhead), nil
 }
 
-// separator returns the character that separates the columns of a CSV file. A first line such as sep=; names it; such a
-// line is skipped, and taken counts it.
+// separator returns the character that separates the columns of a CSV file, by its first line that is not empty. A line
+// such as sep=; names it; such a line is skipped, and taken counts it with those before it.
 func separator(r *bufio.Reader) (comma rune, taken int64) {
 	ahead, _ := r.Peek(readAhead) // less at the end of the file
-	header, _, _ := bytes.Cut(ahead, []byte("\n"))
+	empty := len(ahead) - len(bytes.TrimLeft(ahead, " \t\r\n,;\""))
+	empty = bytes.LastIndexByte(ahead[:empty], '\n') + 1
+	header, _, _ := bytes.Cut(ahead[empty:], []byte("\n"))
 	line := strings.Trim(string(bytes.TrimRight(header, "\r")), `"`)
 	if text, says := strings.CutPrefix(strings.ToLower(line), "sep="); says && len(text) == 1 {
-		_, _ = r.Discard(min(len(header)+1, len(ahead)))
-		return rune(text[0]), 1
+		taken = 1 + int64(bytes.Count(ahead[:empty], []byte("\n")))
+		_, _ = r.Discard(min(empty+len(header)+1, len(ahead)))
+		return rune(text[0]), taken
 	}
 	best, most := ',', bytes.Count(header, []byte(","))
 	for _, c := range []rune{';', '\t'} {

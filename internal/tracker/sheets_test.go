@@ -41,10 +41,11 @@ func excel(t *testing.T, text string) map[string]string {
 	tabs = strings.ReplaceAll(tabs, "\x00", ";")
 	return map[string]string{
 		"CSV": encoded(charmap.Windows1252, text), "CSV UTF-8": "\uFEFF" + text, "with sep=": "sep=;\r\n" + text,
-		"Unicode text":     encoded(unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), tabs),
-		"UTF-16 BE":        encoded(unicode.UTF16(unicode.BigEndian, unicode.UseBOM), tabs),
-		"UTF-16, unmarked": encoded(unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), tabs),
-		"empty columns":    strings.ReplaceAll(text, "\r\n", ";;\r\n") + ";;;\r\n\r\n",
+		"Unicode text":      encoded(unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), tabs),
+		"UTF-16 BE":         encoded(unicode.UTF16(unicode.BigEndian, unicode.UseBOM), tabs),
+		"UTF-16, unmarked":  encoded(unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), tabs),
+		"empty first lines": "\r\n;;\r\n" + text, "empty line, then sep=": "\r\nsep=;\r\n" + text,
+		"empty columns": strings.ReplaceAll(text, "\r\n", ";;\r\n") + ";;;\r\n\r\n",
 	}
 }
 
@@ -91,13 +92,18 @@ func TestLoad_says_what_a_file_is_that_it_cannot_read(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.SQLite)
 	for name, test := range map[string]struct{ text, says string }{
-		"workbook":      {"PK\x03\x04\x14\x00", "workbook"},
-		"old workbook":  {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "workbook"},
-		"gzip":          {"\x1F\x8B\x08\x00", "gzip"},
-		"array":         {`[{"imei":1,"dt_carga":"2026-11-20"}]`, "JSON array"},
-		"page":          {"<!DOCTYPE html><p>", "HTML"},
-		"short IMEI":    {"imei;dt_carga\n3,56938E+14;20/11/2026\n", "number format 0"},
-		"control codes": {"imei,dt_carga,\x1b]0;owned\x07\n1,2026-11-20,x\n", "is not a field"},
+		"workbook":         {"PK\x03\x04\x14\x00", "workbook"},
+		"old workbook":     {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "workbook"},
+		"gzip":             {"\x1F\x8B\x08\x00", "gzip"},
+		"array":            {`[{"imei":1,"dt_carga":"2026-11-20"}]`, "JSON array"},
+		"page":             {"<!DOCTYPE html><p>", "HTML"},
+		"Go's thousands":   {"imei,dt_carga,latitude\n1,2026-11-20,1_000\n", "must be a number"},
+		"Go's hexadecimal": {"imei,dt_carga,latitude\n1,2026-11-20,0x1p4\n", "must be a number"},
+		"exponent":         {`{"imei":1e0,"dt_carga":"2026-11-20"}`, "/imei must be an integer with all its digits: write it"},
+		"header, later":    {"\n,,\nimei,dt_carga,ip\n", "Line 3, the CSV header"},
+		"fault, later":     {"\nsep=;\n\nimei;dt_carga\n0;2026-11-20\n", "Line 5 "},
+		"short IMEI":       {"imei;dt_carga\n3,56938E+14;20/11/2026\n", "number format 0"},
+		"control codes":    {"imei,dt_carga,\x1b]0;owned\x07\n1,2026-11-20,x\n", "is not a field"},
 		"open quote": {"imei,dt_carga,dispositivo\n1,2026-11-20,x\n1,2026-11-20,\"" + strings.Repeat("x", 17<<20),
 			"more than 16 MiB, maybe by a quote"},
 		"one line": {`{"imei":1,"dt_carga":"2026-11-20","dispositivo":"` + strings.Repeat("x", 17<<20),
