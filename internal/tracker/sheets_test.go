@@ -99,7 +99,7 @@ func TestLoad_says_what_a_file_is_that_it_cannot_read(t *testing.T) {
 		"page":             {"<!DOCTYPE html><p>", "HTML"},
 		"Go's thousands":   {"imei,dt_carga,latitude\n1,2026-11-20,1_000\n", "must be a number"},
 		"Go's hexadecimal": {"imei,dt_carga,latitude\n1,2026-11-20,0x1p4\n", "must be a number"},
-		"exponent":         {`{"imei":1e0,"dt_carga":"2026-11-20"}`, "/imei must be an integer with all its digits: write it"},
+		"exponent":         {`{"imei":1e0,"dt_carga":"2026-11-20"}`, "/imei must be an integer with all its digits: write"},
 		"header, later":    {"\n,,\nimei,dt_carga,ip\n", "Line 3, the CSV header"},
 		"fault, later":     {"\nsep=;\n\nimei;dt_carga\n0;2026-11-20\n", "Line 5 "},
 		"short IMEI":       {"imei;dt_carga\n3,56938E+14;20/11/2026\n", "number format 0"},
