@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -191,35 +192,46 @@ func TestEngine_behind_https_keeps_browsers_there(t *testing.T) {
 // A caller that closes only its sending side looks to net/http as one that is gone.
 func TestCaller_that_closes_its_sending_side_reads_an_answer_and_the_log_says_that_it_was_gone(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	e, _ := engine(&out)
-	e.POST("/slow", httpapi.Handle(func(c *gin.Context) error {
-		<-c.Request.Context().Done()
-		return c.Request.Context().Err()
-	}))
-	s := httptest.NewServer(e)
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte("POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" ||
-		answer.Header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("%d %v", answer.StatusCode, answer.Header)
-	}
-	s.Close() // the line is written
-	if !strings.Contains(out.String(), `"status":499`) {
-		t.Errorf("the log: %s", out.String())
+	for name, test := range map[string]struct {
+		fails error // nil: as a call of the database does whose context ends
+		want  int
+	}{
+		"what is cut off may be done again": {nil, http.StatusServiceUnavailable},
+		"what is refused is refused":        {errs.New(errs.Unauthenticated, "no"), http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			e, _ := engine(&out)
+			e.POST("/slow", httpapi.Handle(func(c *gin.Context) error {
+				<-c.Request.Context().Done()
+				return cmp.Or(test.fails, c.Request.Context().Err())
+			}))
+			s := httptest.NewServer(e)
+			conn, err := net.Dial("tcp", s.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := conn.Write([]byte("POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode != test.want || answer.Header.Get("Content-Type") != "application/problem+json" ||
+				(answer.Header.Get("Retry-After") != "") != (test.fails == nil) {
+				t.Errorf("%d %v", answer.StatusCode, answer.Header)
+			}
+			s.Close() // the line is written
+			if !strings.Contains(out.String(), `"status":499`) {
+				t.Errorf("the log: %s", out.String())
+			}
+		})
 	}
 }

@@ -50,7 +50,9 @@ func HandleWith(h Handler, render Renderer) gin.HandlerFunc {
 		// Whatever the error says (SQLite says "interrupted"), the client is gone, unless its body was only slow.
 		if errors.Is(c.Request.Context().Err(), context.Canceled) && !heldBy(c).late {
 			c.Set(goneKey, true)
-			err = errs.NewUnavailable("The caller closed its side before the answer was there.", time.Second, err)
+			if StatusOf(err) >= http.StatusInternalServerError {
+				err = errs.NewUnavailable("The caller closed its side before the answer was there.", time.Second, err)
+			}
 		}
 		_ = c.Error(err) // the access log shows it
 		if !c.Writer.Written() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -251,4 +252,32 @@ func TestSessions_that_have_expired_are_purged_a_day_later(t *testing.T) {
 			}
 		}
 	})
+}
+
+// SQLite has one writer: there nothing is held.
+func TestSession_that_is_refreshed_as_it_expires_is_not_ended_by_another_one_s_beginning(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres)
+	r := newReplica(t, db, newClock(), nil)
+	s := r.supplier(nil)
+	p := r.tokens(r.token(s.APIKey))
+	renewed := r.clock.now().Add(2 * supplierauth.DefaultRefreshTTL).UnixMicro()
+	r.clock.advance(supplierauth.DefaultRefreshTTL)
+	refresh := db.From(t.Context()).Begin()
+	if err := refresh.Exec(`UPDATE sessions SET expires_at = ?`, renewed).Error; err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan pair)
+	go func() { begun <- r.tokens(r.token(s.APIKey)) }()
+	wait.Until(t, "the beginning of the other waits", func() bool {
+		var n int
+		return db.From(t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+			AND datname = current_database()`).Scan(&n).Error == nil && n > 0
+	})
+	if err := refresh.Commit().Error; err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []pair{p, <-begun} {
+		r.tokens(r.refresh(one.RefreshToken))
+	}
 }

@@ -43,7 +43,7 @@ import (
 //
 // Nothing returns from ended. Access tokens are not part of it: an issued one lives until its own expiry.
 //
-// Every arrow out of active is one conditional UPDATE on the one row of the family, so that of two callers at once,
+// Every arrow out of active is one conditional statement on the rows of its families, so that of two callers at once,
 // over any number of processes, exactly one wins, and a loser is seen as the reuse that it is. Never read first and
 // write then, and never order tokens by time: two rotations may fall into one instant.
 

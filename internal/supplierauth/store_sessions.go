@@ -95,28 +95,45 @@ func (s store) endSessions(ctx context.Context, supplierID string, whileInactive
 	}
 }
 
-// endOldest ends the live sessions of these suppliers beyond their newest maxSessions. It deletes those that have
-// expired too, which it reads here: else a supplier with short ones had it read a day of them each time.
+// endOldest ends the live sessions of these suppliers beyond their newest maxSessions, and returns how many. Those that
+// have expired are deleted too, as they are read here: else a supplier with short ones had it read a day of them each
+// time. One that is being refreshed stays: it has not expired when its row is free.
 func (s store) endOldest(ctx context.Context, supplierIDs []string, now time.Time) (n int64, err error) {
+	type row struct {
+		id   string
+		live int
+	}
 	for _, id := range supplierIDs {
-		oldest, err := database.Column[string](ctx, s.db.SQL(ctx), `
-			SELECT id FROM (SELECT id FROM sessions WHERE supplier_id = $1 AND expires_at > $2
+		found, err := database.Query(ctx, s.db.SQL(ctx), `
+			SELECT id, 1 FROM (SELECT id FROM sessions WHERE supplier_id = $1 AND expires_at > $2
 				ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4) AS oldest
 			UNION ALL
-			SELECT id FROM (SELECT id FROM sessions WHERE supplier_id = $1 AND expires_at <= $2 LIMIT $3) AS expired`,
-			id, now.UnixMicro(), purgeBatch, maxSessions)
+			SELECT id, 0 FROM (SELECT id FROM sessions WHERE supplier_id = $1 AND expires_at <= $2 LIMIT $3) AS expired`,
+			[]any{id, now.UnixMicro(), purgeBatch, maxSessions}, func(r *row) []any { return []any{&r.id, &r.live} })
 		if err != nil {
 			return n, err
 		}
-		if len(oldest) == 0 {
-			continue
+		var oldest, expired []string
+		for _, r := range found {
+			if r.live == 1 {
+				oldest = append(oldest, r.id)
+			} else {
+				expired = append(expired, r.id)
+			}
 		}
-		deleted, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE `+s.db.AnyOf("id", 1),
-			s.db.Values(oldest))
-		if err != nil {
-			return n, err
+		if len(oldest) > 0 {
+			deleted, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE `+s.db.AnyOf("id", 1),
+				s.db.Values(oldest))
+			if n += deleted; err != nil {
+				return n, err
+			}
 		}
-		n += deleted
+		if len(expired) > 0 {
+			if _, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM sessions
+				WHERE `+s.db.AnyOf("id", 1)+` AND expires_at <= $2`, s.db.Values(expired), now.UnixMicro()); err != nil {
+				return n, err
+			}
+		}
 	}
 	return n, nil
 }

@@ -36,6 +36,7 @@ type listing struct {
 	records int // on the page
 	body    []byte
 	room    int // bytes that the body may have
+	chosen  int // bytes of the list of records that a snapshot chose
 	hold    func(more int) error
 }
 
@@ -203,7 +204,7 @@ func (l *listing) makeRoom(row [][]byte) error {
 		const part = 4 // as append does
 		grown = max(len(l.body)+size, cap(l.body)+cap(l.body)/part)
 	}
-	if err := l.hold(cap(l.body) + grown); err != nil { // while it is copied there are both
+	if err := l.hold(l.chosen + cap(l.body) + grown); err != nil { // while it is copied there are both
 		return err
 	}
 	l.body = slices.Grow(l.body, size)

@@ -46,6 +46,7 @@ type query struct {
 const (
 	listedBytes  = 24
 	mappedBytes  = 64
+	placeBytes   = 8    // when the list is complete
 	devicesAhead = 1024 // are held at a time
 )
 

@@ -29,6 +29,7 @@ func (s *Service) fleetOf(ctx context.Context, r *relation, g guard, q query) (l
 		return listing{}, err
 	}
 	l := s.newListing(int64(len(winners)), q)
+	l.chosen = placeBytes * len(winners)
 	offset := q.page.offset()
 	if offset >= l.total {
 		return l, nil

@@ -244,11 +244,12 @@ func (s *store) notePin(ctx context.Context, key pinKey, p pin, first bool, now 
 			OR p.generation = excluded.generation AND p.max_id <= excluded.max_id`,
 		key.client, key.listing, key.filter, key.pageSize, p.view, p.generation, p.maxID, p.day, now.UnixMicro(),
 		first, over)
-	if err == nil {
-		_, err = database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM tracker_pins
-			WHERE `+s.db.Free("tracker_pins", "ctid", `client_number = $1 AND pinned_at < $2`), key.client, over)
+	if err != nil {
+		return false, fmt.Errorf("note the listing's state: %w", err)
 	}
-	return n > 0, errs.Doing("note the listing's state", err)
+	_, err = database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM tracker_pins
+		WHERE `+s.db.Free("tracker_pins", "ctid", `client_number = $1 AND pinned_at < $2`), key.client, over)
+	return n > 0, errs.Doing("forget the client's earlier listings", err)
 }
 
 // pin returns the state that was noted for the crawl since the given time.

@@ -113,6 +113,7 @@ func (v view) snapshot(ctx context.Context, st state, q query) (listing, error) 
 		return listing{}, err
 	}
 	l := v.s.newListing(int64(len(places)), q)
+	l.chosen = placeBytes * len(places)
 	offset := q.page.offset()
 	if offset >= l.total {
 		return l, nil

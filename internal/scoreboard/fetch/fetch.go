@@ -177,7 +177,7 @@ func (c *Client) refusal(status int, answer Object) error {
 
 // message returns the provider's words about its answer, without the key.
 func (c *Client) message(answer Object) string {
-	text := cmp.Or(answer.Text("message"), answer.Text("error"))
+	text := cmp.Or(answer.whole("message"), answer.whole("error")) // a key is replaced before it could be cut
 	if c.key != "" {
 		text = strings.ReplaceAll(text, c.key, "[key]")
 	}

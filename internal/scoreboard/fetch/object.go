@@ -16,14 +16,20 @@ const longestText = 500
 
 // Text returns a text; a number is the text that it is written in. It is a copy, and not too long: matches are kept
 // while further pages are read, and would keep whole pages with them.
-func (o Object) Text(name string) (text string) {
+func (o Object) Text(name string) string {
+	text := o.whole(name)
+	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), longestText)], ""))
+}
+
+func (o Object) whole(name string) string {
 	switch v := o[name].(type) {
 	case string:
-		text = strings.TrimSpace(v)
+		return strings.TrimSpace(v)
 	case json.Number:
-		text = v.String()
+		return v.String()
+	default:
+		return ""
 	}
-	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), longestText)], ""))
 }
 
 // Int returns a number without its fraction, also one that is sent as a text, and whether there is one within int64.
