@@ -194,6 +194,24 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("the link's answer: %v", link.Header)
 		}
 	})
+	rule(t, "an action of a page that is another supplier's, as whom the browser was signed in before, is refused",
+		func(t *testing.T) {
+			s, other := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL), h.Supplier(t)
+			cookie := signIn(t, s)
+			pause := func(of string, status int) {
+				t.Helper()
+				want(t, visit(t, http.MethodPost, page("/receiver/pause"), cookie, fromPage[0], fromPage[1], "X-Page-Of", of), status)
+			}
+			pause(other.ID, 403)
+			if r := receiverOf(t, s); r.State != "active" {
+				t.Errorf("the receiver is %s", r.State)
+			}
+			pause(s.ID, 200)
+			if a := visit(t, http.MethodGet, page("/deliveries?status=dead"), cookie); !strings.Contains(string(a.Body),
+				`<input type="hidden" name="status" value="dead">`) || !strings.Contains(string(a.Body), `data-of="`+s.ID+`"`) {
+				t.Errorf("the page does not keep its status, or say whose it is: %s", a.Body)
+			}
+		})
 	rule(t, "a table links to its next page with the same filters, each row once, and back to the newest",
 		func(t *testing.T) {
 			s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)

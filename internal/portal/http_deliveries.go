@@ -25,6 +25,7 @@ type deliveriesPage struct {
 	Items    []deliveries.Sent
 	Choices  []choice
 	Request  string // filters as they are in the address
+	Status   deliveries.Status
 	Since    time.Time
 	Until    time.Time
 	Filtered bool
@@ -67,7 +68,7 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 		listing: newListing(c, next), Items: items, Receiver: receiver,
 		Choices: choices(c, "status", []string{"", "pending", "delivered", "dead", "failed"},
 			func(state string) string { return s.site.State(c, state) }),
-		Request: query.Get("request_id"), Since: filter.Since, Until: filter.Until,
+		Request: query.Get("request_id"), Status: filter.Status, Since: filter.Since, Until: filter.Until,
 		Filtered: filter != deliveries.SentFilter{} || list.Cursor != "",
 		DayAgo:   s.deps.Now().UTC().Truncate(time.Minute).Add(-24 * time.Hour),
 	})
@@ -116,7 +117,7 @@ func (s *Service) Recover(c *gin.Context) error {
 	}
 	n, err := s.deps.Deliveries.Recover(c.Request.Context(), caller.SupplierID(c), wanted.Filter())
 	if err != nil || n == 0 {
-		return s.done(c, err, "Nothing to recover: no delivery with this status was created in this time.")
+		return s.done(c, err, "Nothing to recover now: no delivery with this status was created in this time, or your receiver is paused.")
 	}
 	return s.site.Answer(c, http.StatusOK, web.Outcome{
 		Message: s.site.Count(c, "%d delivery will be sent again.", "%d deliveries will be sent again.", n)})

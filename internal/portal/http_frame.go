@@ -55,7 +55,7 @@ func (s *Service) Fail(c *gin.Context, err error) {
 	}
 	page, view := "error", web.Page{Data: failure{Status: status, Message: s.explain(c, err)}}
 	if p := caller.From(c.Request.Context()); p.SupplierID != "" {
-		view.Who = p.SupplierName
+		view.Who, view.Of = p.SupplierName, p.SupplierID
 	}
 	if errs.KindOf(err) == errs.Unauthenticated {
 		page, view.Data = "signin", signedOut{}
@@ -67,8 +67,9 @@ func (s *Service) Fail(c *gin.Context, err error) {
 
 // render answers with a page of the signed-in supplier.
 func (s *Service) render(c *gin.Context, page, current string, data any) error {
+	who := caller.From(c.Request.Context())
 	return s.site.Render(c, http.StatusOK, page, web.Page{
-		Current: current, Who: caller.From(c.Request.Context()).SupplierName, Data: data,
+		Current: current, Who: who.SupplierName, Of: who.SupplierID, Data: data,
 	})
 }
 

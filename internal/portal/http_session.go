@@ -76,6 +76,9 @@ func (s *Service) PageSession(c *gin.Context) {
 		err = httpapi.Hold(c, pageBytes)
 	default:
 		if err = web.SameOrigin(c.Request); err == nil {
+			err = web.SameSupplier(c.Request, caller.From(c.Request.Context()).SupplierID)
+		}
+		if err == nil {
 			err = httpapi.ReadForm(c, formBytes)
 		}
 	}

@@ -75,7 +75,11 @@ func (s *Service) ConfirmSignIn(c *gin.Context) error {
 	if err := httpapi.ReadForm(c, formBytes); err != nil {
 		return err
 	}
-	if err := s.open(c, c.PostForm("token")); err != nil {
+	err := s.open(c, c.PostForm("token"))
+	if byScript != nil && errs.KindOf(err) == errs.Unauthenticated {
+		return s.site.Render(c, http.StatusUnauthorized, "signin", web.Page{Data: signedOut{Used: true}})
+	}
+	if err != nil {
 		return err
 	}
 	if byScript == nil {

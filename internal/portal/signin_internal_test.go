@@ -160,3 +160,17 @@ func TestLink_of_a_call_whose_Host_names_nothing_is_refused_as_the_caller_s_faul
 		t.Errorf("%+v %v", link, err)
 	}
 }
+
+func TestPortalLink_that_was_used_is_said_so_on_a_page_where_no_script_runs(t *testing.T) {
+	t.Parallel()
+	door := newDoor(t, links{})
+	w := follow(door, http.MethodPost, "acme", "Sec-Fetch-Site", "same-origin")
+	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Header().Get("Content-Type"), "text/html") ||
+		!strings.Contains(w.Body.String(), "<h1") {
+		t.Errorf("without a script: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	w = follow(door, http.MethodPost, "acme", "X-Page-Request", "1", "Sec-Fetch-Site", "same-origin")
+	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Header().Get("Content-Type"), "json") {
+		t.Errorf("with one: %d %v", w.Code, w.Header())
+	}
+}

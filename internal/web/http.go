@@ -18,6 +18,7 @@ import (
 const (
 	// requestHeader is what the pages' script sends with every action: no form and no script of another site can.
 	requestHeader = "X-Page-Request"
+	ofHeader      = "X-Page-Of" // the supplier whose page has sent it
 
 	languageCookie = "supplyhub_language"
 	languageAge    = 365 * 24 * 60 * 60 // seconds
@@ -31,6 +32,7 @@ const (
 type Page struct {
 	Current string // path of its entry in the navigation, or ""
 	Who     string // who is signed in; empty: no session and no navigation
+	Of      string // the supplier's id; the script sends it with each action
 	Data    any    // the page's own
 
 	NoSession bool // there is nothing to sign out of
@@ -130,6 +132,15 @@ func SameOrigin(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site") // sent by browsers alone, and no script can change it
 	if len(r.Header.Values(requestHeader)) == 0 || site != "" && site != "same-origin" {
 		return errs.New(errs.Forbidden, "This request did not come from the page itself. Open the page and try again there.")
+	}
+	return nil
+}
+
+// SameSupplier lets a request pass unless the page that sent it is another supplier's, as whom the browser was signed in
+// before. Errors: errs.Forbidden.
+func SameSupplier(r *http.Request, supplierID string) error {
+	if of := r.Header.Get(ofHeader); of != "" && of != supplierID {
+		return errs.New(errs.Forbidden, "This browser is signed in as another supplier now. Reload the page.")
 	}
 	return nil
 }

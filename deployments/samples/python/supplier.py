@@ -163,8 +163,11 @@ def choose(hub, data):
     if not data["estimates"]:
         return print("request", data["request_id"], "cannot be delivered:", data["unavailable"], flush=True)
     path = f"/api/material-requests/{data['request_id']}"
-    hub.call("GET", path + "?wait=5s")  # the call may come here before the service itself has the estimates
+    # the call may come here before the service itself has the estimates, or after others have taken their place
+    known = hub.call("GET", path + "?wait=5s")
     cheapest = min(data["estimates"], key=lambda e: e["price_cents"])
+    if known["status"] == "selected" or cheapest["estimate_id"] not in [e["estimate_id"] for e in known["estimates"]]:
+        return print("request", data["request_id"], "is", known["status"], "with other estimates", flush=True)
     chosen = hub.call("PATCH", path + "/selected-estimate", {"estimate_id": cheapest["estimate_id"]})
     print("request", chosen["id"], "is", chosen["status"], "by", cheapest["service"], flush=True)
 

@@ -57,7 +57,11 @@ async function choose({ data }: Estimated): Promise<void> {
   const [cheapest] = [...data.estimates].sort((a, b) => a.price_cents - b.price_cents);
   if (!cheapest) return console.log("request", data.request_id, "cannot be delivered:", data.unavailable);
   const path = `/api/material-requests/${data.request_id}`;
-  await hub.call("GET", `${path}?wait=5s`); // the call may come here before the service itself has the estimates
+  // the call may come here before the service itself has the estimates, or after others have taken their place
+  const known = await hub.call<{ status: string; estimates: { estimate_id: string }[] }>("GET", `${path}?wait=5s`);
+  if (known.status === "selected" || !known.estimates.some((e) => e.estimate_id === cheapest.estimate_id)) {
+    return console.log("request", data.request_id, "is", known.status, "with other estimates");
+  }
   const chosen = await hub.call<{ id: number; status: string }>("PATCH", `${path}/selected-estimate`, { estimate_id: cheapest.estimate_id });
   console.log("request", chosen.id, "is", chosen.status, "by", cheapest.service);
 }

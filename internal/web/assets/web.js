@@ -28,7 +28,7 @@ function local(root) {
   for (const field of root.querySelectorAll('input[type=datetime-local][data-utc]')) {
     if (field.dataset.utc && !field.dataset.shown) {
       const at = new Date(field.dataset.utc);
-      field.value = new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+      field.value = field.defaultValue = new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
       field.dataset.shown = 'yes';
     }
   }
@@ -55,9 +55,11 @@ function say(text, failed) {
   if (!failed) silence = setTimeout(() => { status.textContent = ''; }, 12000);
 }
 
-// place puts a new version of the page's content in, keeps the focus where it was, and adds the result of an action.
+// place puts a new version of the page's content in, keeps the focus where it was, and adds the result of an action. The
+// page of another supplier, as whom the browser has been signed in since, is loaded whole.
 function place(text, result) {
   const page = new DOMParser().parseFromString(text, 'text/html');
+  if (page.body.dataset.of !== document.body.dataset.of) { location.reload(); return; }
   const main = document.getElementById('main'), next = page.getElementById('main');
   if (!next) return;
   const focused = document.activeElement && document.activeElement.id;
@@ -71,9 +73,20 @@ function place(text, result) {
   else if (main.contains(document.activeElement) === false && focused) main.focus();
 }
 
-async function read(address, result) {
-  const answer = await fetch(address, { headers: { Accept: 'text/html' } });
-  place(await answer.text(), result);
+// read reads the page again. While it cannot be read the old one stays, with the result.
+async function read(result) {
+  const answer = await fetch(location.href, { headers: { Accept: 'text/html' } });
+  if (answer.status === 401) { location.reload(); return; }
+  if (answer.ok) { place(await answer.text(), result); return; }
+  const slot = document.querySelector('#main [data-result]');
+  if (slot && result) slot.innerHTML = result;
+}
+
+// changed reports whether the reader has changed a field.
+function changed(field) {
+  if (!field.matches('select')) return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+  const options = [...field.options];
+  return field.selectedIndex !== Math.max(options.findIndex((option) => option.defaultSelected), 0);
 }
 
 // ask shows a dialog; its form is an action itself, and may be followed by the one that asked.
@@ -93,13 +106,13 @@ async function act(form, button) {
   say('');
   try {
     const dialog = form.closest('dialog');
-    const answer = await fetch(button && button.hasAttribute('formaction') ? button.formAction : form.action, { method: 'POST', body: fields(form, button), headers: { 'X-Page-Request': '1', Accept: 'application/json' } });
+    const answer = await fetch(button && button.hasAttribute('formaction') ? button.formAction : form.action, { method: 'POST', body: fields(form, button), headers: { 'X-Page-Request': '1', 'X-Page-Of': document.body.dataset.of, Accept: 'application/json' } });
     const outcome = await answer.json();
     if (outcome.dialog) { ask(outcome.dialog, () => act(form, button)); return; }
     if (dialog && outcome.failed) { dialog.querySelector('[role=alert]').textContent = outcome.message; return; }
     if (dialog) { dialog.close(); if ('again' in form.dataset) { dialog.again(); return; } }
     if (outcome.address) { location.assign(outcome.address); return; }
-    if (!outcome.failed) await read(location.href, outcome.result); // after a failure what was typed stays
+    if (!outcome.failed) await read(outcome.result); // after a failure what was typed stays
     say(outcome.message, outcome.failed);
   } catch {
     say(document.body.dataset.offline, true);
@@ -150,9 +163,10 @@ async function follow() {
   const seconds = live ? Number(live.dataset.live) : 5;
   await new Promise((done) => setTimeout(done, seconds * 1000));
   const active = document.activeElement;
-  const working = active && (active.matches('input, select, textarea') || document.querySelector('[aria-busy=true], dialog, input[name=id]:checked'));
+  const working = active && active.matches('input, select, textarea') || document.querySelector('[aria-busy=true], dialog')
+    || [...document.querySelectorAll('#main :is(input, select, textarea)')].some(changed);
   if (live && !working && !document.hidden && !document.querySelector('[data-result] > *') && getSelection().isCollapsed) {
-    try { await read(location.href); } catch { /* the next one may come through */ }
+    try { await read(); } catch { /* the next one may come through */ }
   }
   follow();
 }

@@ -1,0 +1,57 @@
+package acceptance
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/supplyhub/supplyhub/internal/app/apptest"
+	"github.com/supplyhub/supplyhub/internal/app/apptest/browser"
+)
+
+// TestLivePages_in_a_browser holds what a page that reads itself again may not do to its reader.
+func TestLivePages_in_a_browser(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
+	s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+	want(t, s.Do(t, http.MethodPost, "/api/webhook-receiver/pause", nil), 200)
+	submit(t, s, nil)
+	reaches(t, s, "pending", 1)
+	b := browser.Start(t, browser.Options{Width: 1280, Language: "en", Scripts: true})
+	b.Open(portalLinkOf(t, s))
+	b.Has("link", "Deliveries")
+	b.Open(h.URL(0, "/portal/deliveries"))
+	b.Until("the page reads itself again", `document.querySelector("[data-live]") !== null`)
+
+	b.Set("combobox", "Status", "dead")
+	b.Focus("button", "Recover")
+	b.Until("time for a reading has passed", `performance.now() - (window.since ??= performance.now()) > 4500`)
+	if value := browser.Eval[string](b, `document.querySelector("#recover-status").value`); value != "dead" {
+		t.Errorf("what was chosen became %q", value)
+	}
+
+	// one that fails for a moment
+	b.Set("combobox", "Status", "undelivered")
+	b.Until("the page is read while it fails", `(() => {
+		if (window.failed === undefined) {
+			window.failed = 0;
+			const fetches = window.fetch;
+			window.fetch = (...args) => window.failed++ ? fetches(...args)
+				: Promise.resolve(new Response("<main id=main>away</main>", {status: 503}));
+		}
+		return window.failed > 1;
+	})()`)
+	b.Has("table", "Deliveries")
+
+	// the browser is another supplier's meanwhile
+	other := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+	b.Open(h.URL(0, "/portal/receiver"))
+	browser.Eval[bool](b, fmt.Sprintf(`(fetch("/portal/sign-in", {method: "POST", headers: {"X-Page-Request": "1"},
+		body: new URLSearchParams(%q.split("?")[1])}).then((a) => { window.signed = a.ok; }), true)`, portalLinkOf(t, other)))
+	b.Until("the browser is signed in as another", `window.signed === true`)
+	b.Press("button", "Resume", "\r")
+	b.Until("it is refused", `document.querySelector("[role=status]").textContent.includes("another supplier")`)
+	if r := receiverOf(t, s); r.State != "paused" {
+		t.Errorf("the receiver is %s", r.State)
+	}
+}
