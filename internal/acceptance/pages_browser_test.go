@@ -47,7 +47,8 @@ func TestLivePages_in_a_browser(t *testing.T) {
 	other := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
 	b.Open(h.URL(0, "/portal/receiver"))
 	browser.Eval[bool](b, fmt.Sprintf(`(fetch("/portal/sign-in", {method: "POST", headers: {"X-Page-Request": "1"},
-		body: new URLSearchParams(%q.split("?")[1])}).then((a) => { window.signed = a.ok; }), true)`, portalLinkOf(t, other)))
+		body: new URLSearchParams(%q.split("?")[1])}).then((a) => { window.signed = a.ok; }), true)`,
+		portalLinkOf(t, other)))
 	b.Until("the browser is signed in as another", `window.signed === true`)
 	b.Press("button", "Resume", "\r")
 	b.Until("it is refused", `document.querySelector("[role=status]").textContent.includes("another supplier")`)

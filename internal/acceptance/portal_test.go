@@ -200,7 +200,8 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			cookie := signIn(t, s)
 			pause := func(of string, status int) {
 				t.Helper()
-				want(t, visit(t, http.MethodPost, page("/receiver/pause"), cookie, fromPage[0], fromPage[1], "X-Page-Of", of), status)
+				want(t, visit(t, http.MethodPost, page("/receiver/pause"), cookie, fromPage[0], fromPage[1], "X-Page-Of", of),
+					status)
 			}
 			pause(other.ID, 403)
 			if r := receiverOf(t, s); r.State != "active" {

@@ -117,7 +117,8 @@ func (s *Service) Recover(c *gin.Context) error {
 	}
 	n, err := s.deps.Deliveries.Recover(c.Request.Context(), caller.SupplierID(c), wanted.Filter())
 	if err != nil || n == 0 {
-		return s.done(c, err, "Nothing to recover now: no delivery with this status was created in this time, or your receiver is paused.")
+		return s.done(c, err,
+			"Nothing to recover now: no delivery with this status was created in this time, or your receiver is paused.")
 	}
 	return s.site.Answer(c, http.StatusOK, web.Outcome{
 		Message: s.site.Count(c, "%d delivery will be sent again.", "%d deliveries will be sent again.", n)})

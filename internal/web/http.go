@@ -136,8 +136,8 @@ func SameOrigin(r *http.Request) error {
 	return nil
 }
 
-// SameSupplier lets a request pass unless the page that sent it is another supplier's, as whom the browser was signed in
-// before. Errors: errs.Forbidden.
+// SameSupplier lets a request pass unless the page that sent it is another supplier's, as whom the browser was signed
+// in before. Errors: errs.Forbidden.
 func SameSupplier(r *http.Request, supplierID string) error {
 	if of := r.Header.Get(ofHeader); of != "" && of != supplierID {
 		return errs.New(errs.Forbidden, "This browser is signed in as another supplier now. Reload the page.")
