@@ -84,7 +84,8 @@ async function read(result) {
 
 // changed reports whether the reader has changed a field.
 function changed(field) {
-  if (!field.matches('select')) return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+  if (field.matches('[type=checkbox]')) return field.checked !== field.defaultChecked;
+  if (!field.matches('select')) return field.value !== field.defaultValue;
   const options = [...field.options];
   return field.selectedIndex !== Math.max(options.findIndex((option) => option.defaultSelected), 0);
 }
