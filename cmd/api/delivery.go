@@ -22,18 +22,23 @@ func deliveryList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list deliveries, newest first", Args: cobra.NoArgs,
 		Example: `  api delivery list --status pending --supplier Acme
   api delivery list --status dead --since 24h`}
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", deliveryStatuses()...)
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", deliveries.Pending,
+		deliveries.Delivered, deliveries.Dead, deliveries.Failed)
 	supplier := cmd.Flags().String("supplier", "", "only those of this supplier, by id or name")
 	request := cmd.Flags().Int64("request", 0, "only those of the request with this id, which is the supplier's own")
 	since := cmd.Flags().String("since", "", "only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	limit := limitFlag(cmd)
-	var start moment
-	list := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
+	var start func(now time.Time) time.Time
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		start, err = parseSince(*since)
+		return err
+	}
+	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		of, err := supplierOf(ctx, a, *supplier)
 		if err != nil {
 			return nil, err
 		}
-		filter := deliveries.Filter{SupplierID: of, Status: deliveries.Status(status.value), Since: start.at(a.Now())}
+		filter := deliveries.Filter{SupplierID: of, Status: status.value, Since: start(a.Now())}
 		id := given(cmd.Flags(), "request", *request)
 		columns := deliveryColumns(a.Now())
 		if filter.Status == deliveries.Pending {
@@ -44,30 +49,11 @@ func deliveryList() *cobra.Command {
 			return a.EachDelivery(ctx, filter, id, int(*limit), func(d deliveries.Delivery) error { return add(d) })
 		})
 	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if start, err = parseSince(*since); err != nil {
-			return err
-		}
-		return list(cmd, args)
-	}
 	return cmd
 }
 
 func deliveryColumns(now time.Time) columns {
 	return aged(now, "id", "status", "request_id:REQUEST", "created_at:AGE", "destination:TO")
-}
-
-func deliveryStatuses() []string {
-	return []string{string(deliveries.Pending), string(deliveries.Delivered), string(deliveries.Dead),
-		string(deliveries.Failed)}
-}
-
-// recoverable returns the statuses of a recovery, as the API has them.
-func recoverable() (names []string) {
-	for _, status := range deliveries.Recoverable() {
-		names = append(names, string(status))
-	}
-	return names
 }
 
 func deliveryShow() *cobra.Command {
@@ -86,12 +72,12 @@ func deliveryRedeliver() *cobra.Command {
 		Example: `  api delivery redeliver msg_0aB1cD2eF3gH4iJ5kL6mN7
   api delivery redeliver --status undelivered --supplier Acme --since 24h`}
 	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "redeliver all of this status; says how many and asks first",
-		recoverable()...)
+		deliveries.Recoverable()...)
 	since := cmd.Flags().String("since", "",
 		"with --status: only those made since this time (RFC 3339) or this long ago (such as 24h)")
 	supplier := cmd.Flags().String("supplier", "", "with --status: only those of this supplier, by id or name")
 	yes := cmd.Flags().Bool("yes", false, "do not ask")
-	var from moment
+	var from func(now time.Time) time.Time
 	redeliver := operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
 		if status.value == "" {
 			n, err := a.Deliveries.Redeliver(ctx, args...)
@@ -101,7 +87,7 @@ func deliveryRedeliver() *cobra.Command {
 		if err != nil {
 			return nil, err
 		}
-		filter := deliveries.Filter{Status: deliveries.Status(status.value), Since: from.at(a.Now()), SupplierID: of}
+		filter := deliveries.Filter{Status: status.value, Since: from(a.Now()), SupplierID: of}
 		return redeliverAll(ctx, cmd, a, filter, *yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -161,29 +147,15 @@ func confirmed(cmd *cobra.Command, question string) bool {
 	return answer == "y" || answer == "Y" || answer == "yes"
 }
 
-// moment is a time, or how long ago it was.
-type moment struct {
-	time time.Time
-	ago  *time.Duration // nil: time counts
-}
-
-// at returns the moment, given the time that the service's records are kept in; zero is none.
-func (m moment) at(now time.Time) time.Time {
-	if m.ago != nil {
-		return now.Add(-*m.ago)
-	}
-	return m.time
-}
-
-func parseSince(text string) (moment, error) {
-	if text == "" {
-		return moment{}, nil
-	}
+// parseSince reads a time, or how long ago it was. Its result returns the time, given that by which the service's
+// records are kept; zero is none.
+func parseSince(text string) (func(now time.Time) time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil {
-		return moment{ago: &ago}, nil
+		return func(now time.Time) time.Time { return now.Add(-ago) }, nil
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return moment{time: at}, nil
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil && text != "" {
+		return nil, errors.New("--since must be a time such as 2026-11-20T12:00:00Z or a duration such as 24h")
 	}
-	return moment{}, fmt.Errorf("--since must be a time such as 2026-11-20T12:00:00Z or a duration such as 24h")
+	return func(time.Time) time.Time { return at }, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
@@ -70,17 +71,17 @@ func idOf(ctx context.Context, names map[string]string, kind, note, named string
 }
 
 // choice is a flag that takes one of a few values.
-type choice struct {
-	value   string
+type choice[S ~string] struct {
+	value   S
 	allowed []string
 }
 
 // choiceFlag adds a flag of the allowed values, which are completed too.
-func choiceFlag(cmd *cobra.Command, flags *pflag.FlagSet, name, short, value, usage string,
-	allowed ...string) *choice {
-	c := &choice{value: value, allowed: allowed}
+func choiceFlag[S ~string](cmd *cobra.Command, flags *pflag.FlagSet, name, short string, value S, usage string,
+	allowed ...S) *choice[S] {
+	c := &choice[S]{value, lists.Of(allowed, func(s S) string { return string(s) })}
 	flags.VarP(c, name, short, usage)
-	completion := cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp)
+	completion := cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc(name, completion); err != nil {
 		panic(err) // a flag that was not added
 	}
@@ -88,16 +89,16 @@ func choiceFlag(cmd *cobra.Command, flags *pflag.FlagSet, name, short, value, us
 }
 
 // String returns the chosen value.
-func (c *choice) String() string { return c.value }
+func (c *choice[S]) String() string { return string(c.value) }
 
 // Set chooses a value.
-func (c *choice) Set(text string) error {
+func (c *choice[S]) Set(text string) error {
 	if !slices.Contains(c.allowed, text) {
 		return errors.New("must be one of " + strings.Join(c.allowed, ", "))
 	}
-	c.value = text
+	c.value = S(text)
 	return nil
 }
 
 // Type returns how --help names the values.
-func (c *choice) Type() string { return strings.Join(c.allowed, "|") }
+func (c *choice[S]) Type() string { return strings.Join(c.allowed, "|") }

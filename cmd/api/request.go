@@ -22,16 +22,15 @@ func requestList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "list requests, newest first", Args: cobra.NoArgs,
 		Example: "  api request list --status failed\n  api request list --supplier Acme --limit 0 -o json"}
 	supplier := cmd.Flags().String("supplier", "", "only those of this supplier, by id or name")
-	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", "enqueued", "estimated",
-		"selected",
-		"failed")
+	status := choiceFlag(cmd, cmd.Flags(), "status", "", "", "only those of this status", materials.Enqueued,
+		materials.Estimated, materials.Selected, materials.Failed)
 	limit := limitFlag(cmd)
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		of, err := supplierOf(ctx, a, *supplier)
 		if err != nil {
 			return nil, err
 		}
-		filter := materials.Filter{SupplierID: of, Status: materials.Status(status.value)}
+		filter := materials.Filter{SupplierID: of, Status: status.value}
 		columns := aged(a.Now(), "id", "status", "round", "created_at:AGE", "supplier_id:SUPPLIER", "failure")
 		return stream(cmd, columns, func(add func(any) error) error {
 			return a.Requests.Each(ctx, filter, int(*limit), func(o materials.Overview) error { return add(o) })

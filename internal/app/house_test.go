@@ -32,8 +32,8 @@ const (
 var edges = map[string][]string{
 	"cmd/api": {"internal/app", "internal/config", "internal/database/sqlite", "internal/queue/embedded", "internal/errs",
 		"internal/estimates", "internal/figures", "internal/materials", "internal/materials/operator",
-		"internal/scoreboard/sample", "internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/logctx",
-		"internal/sleep", "internal/terminal", "pkg/webhook"},
+		"internal/scoreboard/sample", "internal/supplierauth", "internal/tracker", "internal/deliveries", "internal/lists",
+		"internal/logctx", "internal/sleep", "internal/terminal", "pkg/webhook"},
 	"cmd/worker": {"internal/app", "internal/config", "internal/errs", "internal/terminal"},
 
 	"internal/app": {
