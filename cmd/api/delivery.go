@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
@@ -114,10 +115,10 @@ type redelivered struct {
 func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter deliveries.Filter, yes bool) (
 	any, error) {
 	n := int64(0)
-	asked, of := filter.Status, filter.Status.Recovered()
+	counted := filter
 	var err error
-	for _, filter.Status = range of {
-		err = errors.Join(err, a.Deliveries.Each(ctx, filter, 0, func(deliveries.Delivery) error {
+	for _, counted.Status = range filter.Status.Recovered() {
+		err = errors.Join(err, a.Deliveries.Each(ctx, counted, 0, func(deliveries.Delivery) error {
 			n++
 			return nil
 		}))
@@ -126,11 +127,9 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter de
 		logctx.Unchanged(ctx)
 		return redelivered{}, err
 	}
-	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, asked)) {
-		logctx.Unchanged(ctx)
-		return nil, errors.New("nothing is redelivered: answer y, or give --yes")
+	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
+		return nil, errs.New(errs.Invalid, "nothing is redelivered: answer y, or give --yes")
 	}
-	filter.Status = asked
 	n, err = a.Deliveries.RedeliverAll(ctx, filter)
 	if err != nil && n > 0 {
 		err = fmt.Errorf("%w (%d are redelivered)", err, n)

@@ -12,10 +12,11 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
-	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 )
 
+// errNotOver is bad usage, which may show only when the database's time is known.
 var errNotOver = errors.New("--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20")
 
 func retentionCommand() *cobra.Command {
@@ -31,14 +32,12 @@ func retentionCommand() *cobra.Command {
 		if before.IsZero() {
 			kept := cmp.Or(*days, a.RetentionDays())
 			if kept == 0 {
-				logctx.Unchanged(ctx)
-				return nil, errors.New("how many days are kept? Give --days or --before, or set RETENTION_DAYS")
+				return nil, errs.New(errs.Invalid, "how many days are kept? Give --days or --before, or set RETENTION_DAYS")
 			}
 			old = operator.Days(a.Now(), kept)
 		}
 		if old.Before.After(a.Now()) { // one to come would take what is made meanwhile
-			logctx.Unchanged(ctx)
-			return nil, usage{errNotOver}
+			return nil, errs.Wrap(errs.Invalid, "It would delete what is made meanwhile.", errNotOver)
 		}
 		pruned, err := a.Requests.Prune(ctx, old)
 		if err != nil && pruned.Requests > 0 {
