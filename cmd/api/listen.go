@@ -144,10 +144,7 @@ func (l *receiver) print(c call) {
 	fmt.Fprintf(l.out, "\n%s  %s\n", c.Time.Format(time.TimeOnly), shownText(c.Path))
 	fmt.Fprintf(l.out, "  webhook-id  %s\n  signature   %s\n  answered    %s\n", shownText(c.ID), l.verdict(c.Signature),
 		c.Answered)
-	var pretty []byte
-	if indented, err := json.MarshalIndent(c.Body, "  ", "  "); err == nil {
-		pretty = indented
-	}
+	pretty, _ := json.MarshalIndent(c.Body, "  ", "  ") // it is JSON
 	fmt.Fprintf(l.out, "  %s\n", pretty)
 }
 

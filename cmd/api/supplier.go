@@ -84,11 +84,8 @@ func supplierCreate() *cobra.Command {
 			Scopes:              config.List(f.scopes),
 			ReceiverConcurrency: f.patch(cmd.Flags()).ReceiverConcurrency,
 		})
-		if err != nil {
-			return nil, err
-		}
 		return credentials{ID: created.Supplier.ID, Name: created.Supplier.Name, APIKey: created.APIKey,
-			WebhookSecret: created.WebhookSecret}, nil
+			WebhookSecret: created.WebhookSecret}, err
 	})
 	f.add(cmd.Flags())
 	return required(cmd, "name")

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
@@ -152,10 +153,7 @@ func (f field) text() string {
 		}
 		return shownText(v)
 	case []any:
-		parts := make([]string, len(v))
-		for i, part := range v {
-			parts[i] = fmt.Sprint(part)
-		}
+		parts := lists.Of(v, func(part any) string { return fmt.Sprint(part) })
 		return shownText(strings.Join(parts, ","))
 	default:
 		return string(f.value)
@@ -291,37 +289,34 @@ func (l *list) end(failed error) (err error) {
 }
 
 func (c columns) titles() []string {
-	titles := make([]string, len(c.names))
-	for i, column := range c.names {
+	return lists.Of(c.names, func(column string) string {
 		member, title, named := strings.Cut(column, ":")
 		if !named {
 			title = strings.ToUpper(strings.ReplaceAll(member, "_", " "))
 		}
-		titles[i] = title
-	}
-	return titles
+		return title
+	})
 }
 
 func (c columns) cells(fields []field) []string {
-	cells := make([]string, len(c.names))
-	for i, column := range c.names {
+	return lists.Of(c.names, func(column string) string {
 		members, title, _ := strings.Cut(column, ":")
-		cells[i] = nothing
+		cell := nothing
 		for _, f := range fields {
-			if cells[i] == nothing && slices.Contains(strings.Split(members, "|"), f.name) {
-				cells[i] = f.text()
+			if cell == nothing && slices.Contains(strings.Split(members, "|"), f.name) {
+				cell = f.text()
 			}
 		}
-		if moment, err := time.Parse(shownTime, cells[i]); err == nil {
+		if moment, err := time.Parse(shownTime, cell); err == nil {
 			switch title {
 			case "AGE", "OLDEST":
-				cells[i] = long(max(c.now.Sub(moment), 0))
+				cell = long(max(c.now.Sub(moment), 0))
 			case "NEXT":
-				cells[i] = "in " + long(max(moment.Sub(c.now), 0))
+				cell = "in " + long(max(moment.Sub(c.now), 0))
 			}
 		}
-	}
-	return cells
+		return cell
+	})
 }
 
 // long returns a duration in its largest unit.

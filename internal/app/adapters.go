@@ -8,6 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/estimates"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/products"
 	"github.com/supplyhub/supplyhub/internal/queue"
@@ -37,13 +38,7 @@ func (a *pipeline) owned(shards, orphans []int) {
 }
 
 // subjects returns those of the messages that this worker takes.
-func (a *pipeline) subjects() []string {
-	var list []string
-	for _, shard := range a.Deliveries.Shards() {
-		list = append(list, round.Subject(shard))
-	}
-	return list
-}
+func (a *pipeline) subjects() []string { return lists.Of(a.Deliveries.Shards(), round.Subject) }
 
 // take does what a message says.
 func (a *pipeline) take(m queue.Message) {
@@ -75,10 +70,7 @@ type catalogue struct{ products *products.Service }
 // Products returns the products with these keys; unknown ones are absent.
 func (c catalogue) Products(ctx context.Context, keys []estimates.ProductKey) (
 	map[estimates.ProductKey]estimates.Product, error) {
-	wanted := make([]products.Key, len(keys))
-	for i, key := range keys {
-		wanted[i] = products.Key(key)
-	}
+	wanted := lists.Of(keys, func(key estimates.ProductKey) products.Key { return products.Key(key) })
 	found, err := c.products.Find(ctx, wanted)
 	if err != nil {
 		return nil, err

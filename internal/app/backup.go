@@ -22,6 +22,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/config"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // A backup is one tar: its mark with the sizes and digests of the files, then these in its order, the database last.
@@ -150,10 +151,8 @@ func keyFiles() []string {
 
 // pack writes the tar and returns its size and what it holds.
 func (a *App) pack(to, copied string, at time.Time) (size int64, holds []string, err error) {
-	mark, paths := mark{Format: backupFormat, Version: Version(), CreatedAt: at}, []string{}
-	for _, name := range keyFiles() {
-		paths = append(paths, filepath.Join(a.cfg.DataDir, name))
-	}
+	mark := mark{Format: backupFormat, Version: Version(), CreatedAt: at}
+	paths := lists.Of(keyFiles(), func(name string) string { return filepath.Join(a.cfg.DataDir, name) })
 	paths = slices.DeleteFunc(append(paths, copied), func(path string) bool {
 		_, err := os.Lstat(path)
 		return errors.Is(err, fs.ErrNotExist)

@@ -13,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -73,9 +74,7 @@ func (a *App) EachDelivery(ctx context.Context, filter deliveries.Filter, reques
 		if err != nil {
 			return err
 		}
-		for _, r := range requests {
-			filter.Requests = append(filter.Requests, r.UID)
-		}
+		filter.Requests = lists.Of(requests, func(r round.Round) int64 { return r.UID })
 	}
 	return a.Deliveries.Each(ctx, filter, limit, fn)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
@@ -45,10 +46,7 @@ func (a *App) SupplierStatuses(ctx context.Context) ([]SupplierStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, len(suppliers))
-	for i, s := range suppliers {
-		ids[i] = s.ID
-	}
+	ids := lists.Of(suppliers, func(s supplierauth.Supplier) string { return s.ID })
 	conditions, err := a.Deliveries.Conditions(ctx, ids, mostWaiting)
 	if err != nil {
 		return nil, err
