@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,7 +88,8 @@ type pipeline struct {
 	cursors         cursor.Sealer
 
 	operatorToken config.Secret
-	watches       watches
+	ready         atomic.Bool   // the process is neither starting nor stopping
+	watches       sync.Map      // watch: why something that was configured does not work, by name; a nil error: it does
 	moved         chan struct{} // holds a note when this worker's shards have changed
 }
 
@@ -136,10 +139,12 @@ func (a *pipeline) open(ctx context.Context, u use) error {
 	if err := notRestoring(a.cfg); err != nil {
 		return err
 	}
-	if err := a.trace(ctx, u.role); err != nil {
-		return err
-	}
 	var err error
+	if u.role != "" {
+		if a.tracing, err = telemetry.NewTracing(ctx, Environment(), u.role); err != nil {
+			return err
+		}
+	}
 	if a.db, err = openDatabase(ctx, a.cfg, a.log, u); err != nil {
 		return inDataDir(a.cfg, err)
 	}
@@ -163,15 +168,12 @@ func (a *pipeline) secrets(ctx context.Context, asItIs bool) (*secrets, error) {
 		}
 	}
 	loaded, err := loadSecrets(a.cfg, asItIs)
-	if err != nil {
-		return nil, inDataDir(a.cfg, err)
-	}
-	return loaded, nil
+	return loaded, inDataDir(a.cfg, err)
 }
 
-// inDataDir adds to an error where the embedded default keeps what could not be read or made.
+// inDataDir adds to an error where the embedded default keeps what could not be read or made; nil stays nil.
 func inDataDir(cfg *config.Config, err error) error {
-	if cfg.DatabaseURL != "" {
+	if err == nil || cfg.DatabaseURL != "" {
 		return err
 	}
 	if errors.Is(err, database.ErrDamaged) {
@@ -267,15 +269,8 @@ func (a *App) PortalLink(ctx context.Context, supplierID string) (portal.Link, e
 	return portal.NewLink(ctx, a.Suppliers, supplierID, public)
 }
 
-// trace sets tracing up for a process of that role. Its failures at the end are only logged: nothing depends on it.
-func (a *pipeline) trace(ctx context.Context, role string) (err error) {
-	if role != "" {
-		a.tracing, err = telemetry.NewTracing(ctx, Environment(), role)
-	}
-	return err
-}
-
-// endTrace sends the last spans, for a moment only: no work waits for a collector that is away.
+// endTrace sends the last spans, for a moment only: no work waits for a collector that is away. A failure is only
+// logged: nothing depends on it.
 func (a *pipeline) endTrace(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceEnd)
 	defer cancel()

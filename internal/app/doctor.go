@@ -32,9 +32,6 @@ const (
 	repairRead = "the database answers, but this query failed: repair what the error names, then run doctor again"
 )
 
-// Checkup is what the doctor found.
-type Checkup = doctor.Checkup
-
 // examination looks at everything that a process of the role needs. It changes nothing.
 type examination struct {
 	pipeline
@@ -44,21 +41,21 @@ type examination struct {
 }
 
 // DoctorAPI looks at everything that the api needs in this environment.
-func DoctorAPI(ctx context.Context, environ map[string]string) Checkup {
+func DoctorAPI(ctx context.Context, environ map[string]string) doctor.Checkup {
 	d := &examination{Checkup: doctor.New(), role: config.ForAPI}
 	return d.examine(ctx, environ, d.trackers, d.public)
 }
 
 // DoctorWorker looks at everything that the worker needs in this environment. A worker serves no tracker listings, so
 // it does not link their code.
-func DoctorWorker(ctx context.Context, environ map[string]string) Checkup {
+func DoctorWorker(ctx context.Context, environ map[string]string) doctor.Checkup {
 	d := &examination{Checkup: doctor.New(), role: config.ForWorker}
 	return d.examine(ctx, environ, func(context.Context) {}, func() {})
 }
 
 // examine looks at the parts that both roles have. listings and public look at those that only the api has.
 func (d *examination) examine(ctx context.Context, environ map[string]string, listings func(context.Context),
-	public func()) Checkup {
+	public func()) doctor.Checkup {
 	if !d.configured(environ) {
 		return *d.Checkup
 	}

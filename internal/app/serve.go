@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -39,7 +38,6 @@ const (
 type api struct {
 	*App
 	public, admin net.Listener
-	ready         atomic.Bool
 }
 
 // ServeAPI runs the api process from its configuration to its end. started is called once requests are answered, with
@@ -221,15 +219,11 @@ func (a *pipeline) every(ctx context.Context, interval time.Duration, failed str
 
 // checks returns what /readyz of the api reports. NATS is reported but not required: intake goes on without it.
 func (s *api) checks(ctx context.Context) map[string]error {
-	checks := map[string]error{"database": s.db.Ping(ctx), "nats": nil}
-	if err := s.deliversWork(); err != nil {
-		checks["nats"] = telemetry.Degraded{Err: err}
+	err := s.deliversWork()
+	if err != nil {
+		err = telemetry.Degraded{Err: err}
 	}
-	s.watches.add(checks)
-	if !s.ready.Load() {
-		checks["draining"] = errors.New("the process is stopping")
-	}
-	return checks
+	return s.pipeline.checks(ctx, err)
 }
 
 // wait waits for the worker's end. One that takes too long has lost nothing: its work is due in the database.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -24,9 +23,6 @@ const (
 
 	failsFor = 2 // looks in a row: at a start the other side may be starting too
 )
-
-// watches is why something that was configured does not work, by name, for /readyz; nil: it does.
-type watches struct{ sync.Map }
 
 // watch looks again and again until ctx ends. A fault is said in the log, once a minute, and in /readyz. It makes
 // nothing unready: all other work is done.
@@ -50,13 +46,18 @@ func (a *pipeline) watch(ctx context.Context, name string, patience int, look fu
 	return nil
 }
 
-// add adds what does not work to what /readyz reports.
-func (w *watches) add(checks map[string]error) {
-	for name, fault := range w.Range {
+// checks returns what /readyz of a process reports. worked is why work does not come by the queue.
+func (a *pipeline) checks(ctx context.Context, worked error) map[string]error {
+	checks := map[string]error{"database": a.db.Ping(ctx), "nats": worked}
+	for name, fault := range a.watches.Range {
 		if err, broken := fault.(error); broken {
 			checks[name.(string)] = telemetry.Degraded{Err: err} //nolint:forcetypeassert // watch's names
 		}
 	}
+	if !a.ready.Load() {
+		checks["draining"] = errors.New("the process is stopping")
+	}
+	return checks
 }
 
 // watchKeys looks whether SECRETS_KEY opens what is stored.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,15 +46,7 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	if err := a.openQueue(ctx, "worker"); err != nil {
 		return unlessStopped(ctx, err)
 	}
-	var ready atomic.Bool
-	checks := func(ctx context.Context) map[string]error {
-		checks := map[string]error{"database": a.db.Ping(ctx), "nats": a.deliversWork()}
-		a.watches.add(checks)
-		if !ready.Load() {
-			checks["draining"] = errors.New("the process is stopping")
-		}
-		return checks
-	}
+	checks := func(ctx context.Context) map[string]error { return a.checks(ctx, a.deliversWork()) }
 	handler := telemetry.Guarded(a.cfg.AdminHosts, "", httpapi.Straight(telemetry.AdminHandler(a.registry, checks)))
 	server := httpapi.NewServer(handler, a.log)
 	group, working := errgroup.WithContext(ctx)
@@ -64,10 +55,10 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	group.Go(func() error { return a.runFigures(working, "worker") })
 	group.Go(func() error { return a.watchKeys(working) })
 	group.Go(func() error { return a.watchEndpoint(working) })
-	ready.Store(true)
+	a.ready.Store(true)
 	a.log.InfoContext(ctx, "worker is running", "admin", admin.Addr().String())
 	workErr := a.work(working)
-	ready.Store(false)
+	a.ready.Store(false)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	return errors.Join(workErr, server.Shutdown(drain), group.Wait())
