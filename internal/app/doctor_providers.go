@@ -33,26 +33,14 @@ func (d *examination) providers(ctx context.Context) {
 	} else {
 		d.Well("scoreboard", "callers have a key")
 	}
-	day, _ := time.Parse(time.DateOnly, cupDay) // a constant
-	question := scoreboard.Question{League: worldCup, Day: day}
 	now := time.Now
 	if d.db != nil {
 		now = d.db.Now
 	}
-	if first := primary(d.cfg, d.log, now); first != nil {
-		_, err := first.Board(ctx, question)
-		d.sayProvider("provider sportmonks", "SPORTMONKS_API_TOKEN", err)
-	} else {
-		d.lacks("provider sportmonks", "set SPORTMONKS_API_TOKEN if you want the scoreboard",
-			"without a token the scoreboard answers 500")
-	}
-	if second := fallback(d.cfg, d.log); second != nil {
-		_, err := second.Board(ctx, question)
-		d.sayProvider("provider balldontlie", "FALLBACK_API_KEY", err)
-	} else {
-		d.lacks("provider balldontlie", "set FALLBACK_API_KEY for a second provider",
-			"without a key there is no fallback when the first one refuses")
-	}
+	d.provider(ctx, primary(d.cfg, d.log, now), "provider sportmonks", "SPORTMONKS_API_TOKEN",
+		"set SPORTMONKS_API_TOKEN if you want the scoreboard", "without a token the scoreboard answers 500")
+	d.provider(ctx, fallback(d.cfg, d.log), "provider balldontlie", "FALLBACK_API_KEY",
+		"set FALLBACK_API_KEY for a second provider", "without a key there is no fallback when the first one refuses")
 }
 
 // elsewhere reports whether the api at HTTP_ADDR has a scoreboard although this environment has none. Such an api was
@@ -83,8 +71,14 @@ func (d *examination) lacks(name, todo, detail string) {
 	d.Say(doctor.Warning, name, todo, "%s", detail)
 }
 
-// sayProvider prints how a provider answered a call with its key.
-func (d *examination) sayProvider(name, variable string, err error) {
+// provider prints how a provider answers a call with its key, or that there is no key for it.
+func (d *examination) provider(ctx context.Context, p scoreboard.Provider, name, variable, todo, without string) {
+	if p == nil {
+		d.lacks(name, todo, without)
+		return
+	}
+	day, _ := time.Parse(time.DateOnly, cupDay) // a constant
+	_, err := p.Board(ctx, scoreboard.Question{League: worldCup, Day: day})
 	switch {
 	case err != nil && strings.Contains(err.Error(), (&fetch.RateLimited{}).Error()):
 		d.Say(doctor.Warning, name, "wait, or ask the provider for a higher limit", "it accepts the key: %v", err)
