@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -54,7 +55,7 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, rep
 			if err != nil {
 				return err
 			}
-			before, err := s.store.loadedBefore(ctx, locked.number)
+			maxID, days, err := s.store.loadedBefore(ctx, locked.number)
 			if err != nil {
 				return err
 			}
@@ -62,10 +63,11 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, rep
 				return err
 			}
 			loaded.Warnings = lines.warnings()
-			if days := before.among(lines.days); len(days) > 0 && !replace {
+			days = slices.DeleteFunc(days, func(day string) bool { return !lines.days[day] })
+			if len(days) > 0 && !replace {
 				loaded.Warnings = append(loaded.Warnings, "the client had records of "+daysText(days)+
 					" already, which are kept: --replace takes their place")
-			} else if err := s.store.remove(ctx, locked.number, before.maxID, days); err != nil {
+			} else if err := s.store.remove(ctx, locked.number, maxID, days); err != nil {
 				return err
 			}
 			return s.grantView(ctx, locked)

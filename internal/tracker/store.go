@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -184,30 +183,20 @@ func (s *store) shareView(ctx context.Context, name string) error {
 	return err
 }
 
-// loadedBefore is what a client has in the built-in store before a load.
-type loadedBefore struct {
-	maxID int64
-	days  []string
-}
-
-// loadedBefore reads it, once lockClient keeps other loads out.
-func (s *store) loadedBefore(ctx context.Context, client int64) (before loadedBefore, err error) {
+// loadedBefore reads the largest id and the load dates that a client has in the built-in store before a load, once
+// lockClient keeps other loads out.
+func (s *store) loadedBefore(ctx context.Context, client int64) (maxID int64, days []string, err error) {
 	_, err = database.One(ctx, s.db.SQL(ctx), `SELECT max_id FROM tracker_versions WHERE client_number = $1`,
-		[]any{client}, &before.maxID)
+		[]any{client}, &maxID)
 	if err == nil {
 		day := `dt_carga`
 		if s.db.Engine() == database.Postgres {
 			day = `to_char(dt_carga, 'YYYY-MM-DD')`
 		}
-		before.days, err = database.Column[string](ctx, s.db.SQL(ctx), `SELECT `+day+` FROM tracker_days
+		days, err = database.Column[string](ctx, s.db.SQL(ctx), `SELECT `+day+` FROM tracker_days
 			WHERE client_number = $1 AND records > 0 ORDER BY dt_carga`, client)
 	}
-	return before, errs.Doing("look at what was loaded before", err)
-}
-
-// among returns the days that are among the given ones, in their order.
-func (b loadedBefore) among(days map[string]bool) []string {
-	return slices.DeleteFunc(slices.Clone(b.days), func(day string) bool { return !days[day] })
+	return maxID, days, errs.Doing("look at what was loaded before", err)
 }
 
 // remove deletes the client's records of these load dates, up to the id.
