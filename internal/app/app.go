@@ -128,9 +128,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, u use) (*A
 	if err := a.open(ctx, u); err != nil {
 		return nil, err
 	}
-	if err := a.buildListings(u.role != ""); err != nil {
-		return nil, errors.Join(err, a.pipeline.Close())
-	}
+	a.buildListings(u.role != "")
 	return a, nil
 }
 
@@ -236,7 +234,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 }
 
 // buildListings builds what is read here and takes no part in the pipeline.
-func (a *App) buildListings(serving bool) (err error) {
+func (a *App) buildListings(serving bool) {
 	a.Sent = deliveries.NewSelfService(deliveries.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Requests: a.materials, Deliveries: a.Deliveries.Keeper, Cursors: a.cursors,
 	})
@@ -247,8 +245,7 @@ func (a *App) buildListings(serving bool) (err error) {
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
 		Primary: primary(a.cfg, a.log, a.db.Now), Fallback: fallback(a.cfg, a.log), Metrics: a.providerMetrics,
 	})
-	a.Trackers, err = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now, Serving: serving})
-	return errs.Doing("set up tracker listings", err)
+	a.Trackers = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now, Serving: serving})
 }
 
 // openPortal reads the portal's pages.

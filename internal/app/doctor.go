@@ -266,11 +266,7 @@ func (d *examination) trackers(ctx context.Context) {
 	const name = "tracker views"
 	ctx, cancel := context.WithTimeout(ctx, doctor.Timeout)
 	defer cancel()
-	trackers, err := tracker.New(tracker.Deps{DB: d.db, Log: d.log, Now: d.db.Now})
-	if err != nil {
-		d.Say(doctor.Broken, name, "repair the database first", "they cannot be read: %v", err)
-		return
-	}
+	trackers := tracker.New(tracker.Deps{DB: d.db, Log: d.log, Now: d.db.Now})
 	defer trackers.Close()
 	ailments, err := trackers.Ailments(ctx)
 	whole := 0

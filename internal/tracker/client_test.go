@@ -18,11 +18,8 @@ func TestClient_that_is_changed_twice_at_one_moment_is_changed_for_who_looked_in
 		f := newFleet(t, db)
 		f.load(row{Label: "r1", Device: 1, Loaded: "2026-11-20"})
 		moment := time.Now()
-		console, err := tracker.New(tracker.Deps{DB: db, Log: slog.New(slog.DiscardHandler),
+		console := tracker.New(tracker.Deps{DB: db, Log: slog.New(slog.DiscardHandler),
 			Now: func() time.Time { return moment }})
-		if err != nil {
-			t.Fatal(err)
-		}
 		t.Cleanup(console.Close)
 		if _, err := console.SetActive(t.Context(), f.client.ID, true); err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ const rowsInspected = 1000
 
 // checkViews returns what is wrong with the names, or which of the views are there and lack columns of a record, each
 // with a view to start from.
-func (s *views) checkViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
+func (s *Service) checkViews(ctx context.Context, views []string) (violations []errs.Violation, err error) {
 	if violations = validateViews(views); len(violations) > 0 {
 		return violations, nil
 	}
@@ -66,7 +66,7 @@ func (s *Service) Ailments(ctx context.Context) (map[string][]string, error) {
 }
 
 // examine returns what will not come out right of a view.
-func (s *views) examine(ctx context.Context, granted string) []string {
+func (s *Service) examine(ctx context.Context, granted string) []string {
 	r, err := s.lookUp(ctx, granted)
 	lacking, isLacking := errors.AsType[*lackingColumns](err)
 	switch {
@@ -103,7 +103,7 @@ func (s *views) examine(ctx context.Context, granted string) []string {
 }
 
 // probe returns why a view cannot be read, without reading a row. Nothing that listings remember changes.
-func (s *views) probe(ctx context.Context, granted string) error {
+func (s *Service) probe(ctx context.Context, granted string) error {
 	r, err := s.lookUp(ctx, granted)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *views) probe(ctx context.Context, granted string) error {
 }
 
 // lost reads the view's first rows and returns, by field, what comes out as null although it is not.
-func (s *views) lost(ctx context.Context, r *relation) (lost map[string]string, err error) {
+func (s *Service) lost(ctx context.Context, r *relation) (lost map[string]string, err error) {
 	lost = map[string]string{}
 	order := ""
 	if !r.counted() { // what orders the listings must work here
@@ -201,7 +201,7 @@ func quotedName(granted string) string {
 }
 
 // grant returns the statements that let the view be read.
-func (s *views) grant(r *relation) string {
-	login := quote(s.db.ReaderLogin(r.others()))
+func (s *Service) grant(r *relation) string {
+	login := quote(s.deps.DB.ReaderLogin(r.others()))
 	return "GRANT USAGE ON SCHEMA " + r.schema + " TO " + login + "; GRANT SELECT ON " + r.from + " TO " + login
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -18,9 +17,8 @@ func TestPlans_of_SQLite_read_a_page_by_its_ids(t *testing.T) {
 	if err := s.ensureView(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	rows := db.Rows(time.Minute)
-	v := views{db: db, rows: rows}
-	r, err := v.lookUp(t.Context(), viewName(1))
+	service := New(Deps{DB: db})
+	r, err := service.lookUp(t.Context(), viewName(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +29,7 @@ func TestPlans_of_SQLite_read_a_page_by_its_ids(t *testing.T) {
 			r.listStatement(form{strict: strict, deferred: true}): {"2026-11-20", 1000, 20, 300},
 		} {
 			var plan strings.Builder
-			err := rows.Select(t.Context(), "EXPLAIN QUERY PLAN "+statement, func(row [][]byte) error {
+			err := service.rows.Select(t.Context(), "EXPLAIN QUERY PLAN "+statement, func(row [][]byte) error {
 				_, err := fmt.Fprintf(&plan, "%s\n", row[3])
 				return err
 			}, g.args(own...)...)
@@ -57,16 +55,16 @@ func TestPlans_of_a_page_do_not_sort_a_table_that_was_just_filled(t *testing.T) 
 	if err := (&store{db: db}).ensureView(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	rows := db.Rows(time.Minute)
-	t.Cleanup(rows.Close)
-	r, err := (&views{db: db, rows: rows}).lookUp(t.Context(), viewName(1))
+	service := New(Deps{DB: db})
+	t.Cleanup(service.Close)
+	r, err := service.lookUp(t.Context(), viewName(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range []form{{}, {oneDay: true}, {strict: true, first: true}} {
 		g := guard{strict: f.strict, key: pinKey{pageSize: 20}}
 		var plan strings.Builder
-		err := rows.Select(t.Context(), "EXPLAIN "+r.listStatement(f), func(row [][]byte) error {
+		err := service.rows.Select(t.Context(), "EXPLAIN "+r.listStatement(f), func(row [][]byte) error {
 			_, err := fmt.Fprintf(&plan, "%s\n", row[0])
 			return err
 		}, g.args("2026-11-20", 1000, 20, 300)...)

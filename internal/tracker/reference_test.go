@@ -54,10 +54,7 @@ func newServiceWith(tb testing.TB, db *database.DB, log *slog.Logger) *tracker.S
 
 func newServiceOf(tb testing.TB, deps tracker.Deps) *tracker.Service {
 	tb.Helper()
-	s, err := tracker.New(deps)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := tracker.New(deps)
 	tb.Cleanup(s.Close)
 	return s
 }

@@ -85,8 +85,8 @@ func (s *Service) resolve(ctx context.Context, granted string) (*relation, error
 }
 
 // lookUp finds the view in the catalogue, with what there is to know of it.
-func (s *views) lookUp(ctx context.Context, granted string) (*relation, error) {
-	r := &relation{granted: granted, engine: s.db.Engine(), types: map[string]column{}, plain: fieldList(""),
+func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
+	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]column{}, plain: fieldList(""),
 		joined: fieldList("r."), seen: time.Now()}
 	look := r.lookUpSQLite
 	if r.postgres() {

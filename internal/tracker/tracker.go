@@ -31,9 +31,9 @@ type Deps struct {
 
 // Service lists records and keeps clients and their grants.
 type Service struct {
-	deps  Deps
-	store *store
-	views
+	deps      Deps
+	store     *store
+	rows      *database.Rows
 	encoder   encoder
 	relations *lru.Cache[string, *relation]
 	clients   *lru.Cache[[32]byte, Client]
@@ -44,25 +44,15 @@ type Service struct {
 }
 
 // New builds the service; Close releases its connections.
-func New(deps Deps) (*Service, error) {
-	relations, err := lru.New[string, *relation](relationsKept)
-	if err != nil {
-		return nil, err
-	}
-	clients, err := lru.New[[32]byte, Client](clientsKept)
-	if err != nil {
-		return nil, err
-	}
-	pinned, err := lru.New[pinKey, pin](pinsKept)
-	if err != nil {
-		return nil, err
-	}
+func New(deps Deps) *Service {
+	relations, _ := lru.New[string, *relation](relationsKept) // they fail without a size alone
+	clients, _ := lru.New[[32]byte, Client](clientsKept)
+	pinned, _ := lru.New[pinKey, pin](pinsKept)
 	return &Service{
-		deps: deps, store: &store{db: deps.DB}, encoder: newEncoder(),
-		views:     views{deps.DB, deps.DB.Rows(statementTimeout), deps.Serving},
+		deps: deps, store: &store{db: deps.DB}, rows: deps.DB.Rows(statementTimeout), encoder: newEncoder(),
 		relations: relations, clients: clients, maps: newPageMaps(), pinned: pinned,
 		turns: newTurns(deps.DB),
-	}, nil
+	}
 }
 
 // Close releases the reading connections.

@@ -22,13 +22,6 @@ import (
 
 const viewRetry = 30 * time.Second // Retry-After of a view that cannot be read
 
-// views finds views and reads them, by the login that may run their code.
-type views struct {
-	db      *database.DB
-	rows    *database.Rows
-	serving bool
-}
-
 // view is a view while a page of it is read.
 type view struct {
 	*relation
@@ -69,11 +62,11 @@ var errNoLogin = errors.New("it belongs to another role, and TRACKER_DATABASE_UR
 	"is not set")
 
 // isolated lets fn read the view by the login that may run its code.
-func (s *views) isolated(ctx context.Context, r *relation, fn func(database.Select) error) error {
+func (s *Service) isolated(ctx context.Context, r *relation, fn func(database.Select) error) error {
 	rows := s.rows
 	if r.others() {
 		rows = rows.Others()
-		if !s.serving && !s.db.OthersApart() {
+		if !s.deps.Serving && !s.deps.DB.OthersApart() {
 			return errNoLogin
 		}
 	}
