@@ -127,7 +127,8 @@ func (s Handlers) List(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	return httpapi.AnswerList(c, l.next(list), shown(ctx, l, func(records []Record) []Record { return records })...)
+	next := l.next(func(last listed) string { return list.Seal(last.uid) })
+	return httpapi.AnswerList(c, next, shown(ctx, l, func(records []Record) []Record { return records })...)
 }
 
 // Reestimate handles POST /api/material-requests/{id}/re-estimate. It has no body.
@@ -207,7 +208,8 @@ func (s Handlers) Orders(c *gin.Context) error {
 	if err != nil {
 		return fmt.Errorf("list orders: %w", err)
 	}
-	return httpapi.AnswerList(c, l.nextOrder(list), shown(ctx, l, ordersOf)...)
+	next := l.next(func(last listed) string { return list.Seal(last.selectedAt, last.uid) })
+	return httpapi.AnswerList(c, next, shown(ctx, l, ordersOf)...)
 }
 
 // shown returns a page in parts that are read when they are asked for, as a list shows its records.

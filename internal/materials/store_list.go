@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/lists"
 )
@@ -158,21 +157,12 @@ func (s *store) ordersPage(ctx context.Context, selectedAt, behind int64, limit 
 		[]any{selectedAt, behind, limit + 1})
 }
 
-// next returns the cursor of the next page of requests; empty: that was all.
-func (l listing) next(list cursor.List) string {
+// next returns the cursor of the next page, which behind makes of the last row; empty: that was all.
+func (l listing) next(behind func(last listed) string) string {
 	if !l.more {
 		return ""
 	}
-	return list.Seal(l.rows[len(l.rows)-1].uid)
-}
-
-// nextOrder is next of a page of orders.
-func (l listing) nextOrder(list cursor.List) string {
-	if !l.more {
-		return ""
-	}
-	last := l.rows[len(l.rows)-1]
-	return list.Seal(last.selectedAt, last.uid)
+	return behind(l.rows[len(l.rows)-1])
 }
 
 // parts returns the page's rows in parts of about a mebibyte, and the bytes of each.
