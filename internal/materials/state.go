@@ -54,21 +54,11 @@ func (s Status) Valid() bool {
 
 // CanBecome reports whether the move from s to next is legal.
 func (s Status) CanBecome(next Status) bool {
-	return slices.Contains(s.successors(), next)
-}
-
-// successors returns the states that may follow.
-func (s Status) successors() []Status {
-	switch s {
-	case Enqueued:
-		return []Status{Estimated, Failed}
-	case Estimated:
-		return []Status{Estimated, Selected, Enqueued}
-	case Failed:
-		return []Status{Enqueued, Estimated}
-	default:
-		return nil
-	}
+	return slices.Contains(map[Status][]Status{
+		Enqueued:  {Estimated, Failed},
+		Estimated: {Estimated, Selected, Enqueued},
+		Failed:    {Enqueued, Estimated},
+	}[s], next)
 }
 
 // Why a request is failed whose estimates never arrived, in words for the supplier.
