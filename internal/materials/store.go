@@ -46,7 +46,6 @@ type requestRow struct {
 	Digest             []byte
 	Body               []byte
 	TraceID            string
-	TraceParent        string
 	UID                int64
 	SelectedEstimateID *string
 	SelectedAt         *int64
@@ -58,22 +57,13 @@ type requestRow struct {
 	Event              []byte // that has them; null: the row has, or nothing
 }
 
-// request decodes the canonical body and adds what is stored next to it.
-func (r requestRow) request() (Request, error) {
-	request, err := DecodeRequest(r.Body)
-	if err != nil {
-		return Request{}, fmt.Errorf("decode request %d: %w", r.ID, err)
-	}
-	request.SupplierID, request.ID, request.TraceID, request.TraceParent = r.SupplierID, r.ID, r.TraceID, r.TraceParent
-	return request, nil
-}
-
 // record returns the request with its estimates, which are the event's when the row has none.
 func (r requestRow) record() (Record, error) {
-	request, err := r.request()
+	request, err := DecodeRequest(r.Body)
 	if err != nil {
-		return Record{}, err
+		return Record{}, fmt.Errorf("decode request %d: %w", r.ID, err)
 	}
+	request.SupplierID, request.ID, request.TraceID = r.SupplierID, r.ID, r.TraceID
 	record := Record{
 		Request: request, Status: r.Status, Round: r.Round, UID: r.UID,
 		CreatedAt: instant(r.CreatedAt), UpdatedAt: instant(r.UpdatedAt),
@@ -146,16 +136,16 @@ func (s *store) status(ctx context.Context, key requestKey) (status Status, err 
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
 // if any, are not on offer while fresh ones are made.
 func columns(bodyOf func(supplier, uid, number string) string, supplier string) string {
-	return `r.supplier_id, r.id, status, round, r.uid, trace_id, coalesce(trace_parent, ''), failure,
-		created_at, updated_at, selected_estimate_id, selected_at, body, estimates, unavailable,
+	return `r.supplier_id, r.id, status, round, r.uid, trace_id, failure, created_at,
+		updated_at, selected_estimate_id, selected_at, body, estimates, unavailable,
 		CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
 		bodyOf(supplier, `r.uid`, `r.received`) + ` END`
 }
 
 // places returns where database.Scan reads the columns to.
 func (r *requestRow) places() []any {
-	return []any{&r.SupplierID, &r.ID, &r.Status, &r.Round, &r.UID, &r.TraceID, &r.TraceParent, &r.Failure, &r.CreatedAt,
-		&r.UpdatedAt, &r.SelectedEstimateID, &r.SelectedAt, &r.Body, &r.Estimates, &r.Unavailable, &r.Event}
+	return []any{&r.SupplierID, &r.ID, &r.Status, &r.Round, &r.UID, &r.TraceID, &r.Failure, &r.CreatedAt, &r.UpdatedAt,
+		&r.SelectedEstimateID, &r.SelectedAt, &r.Body, &r.Estimates, &r.Unavailable, &r.Event}
 }
 
 // round reads the round that a request is in; errs.NotFound when there is none. By the time it is used the request may
