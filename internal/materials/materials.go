@@ -132,5 +132,6 @@ func (s *Service) FindWithin(ctx context.Context, supplierID string, id int64, f
 
 // Round returns the round that a request of the supplier is in. Errors: errs.NotFound.
 func (s *Service) Round(ctx context.Context, supplierID string, id int64) (round.Round, error) {
-	return s.store.round(ctx, requestKey{supplierID, id})
+	current, _, err := s.store.round(ctx, requestKey{supplierID, id})
+	return current, err
 }

@@ -173,5 +173,6 @@ func (s *Service) again(ctx context.Context, key requestKey, from ...Status) (is
 	if err != nil || moved {
 		return "", err
 	}
-	return s.store.status(ctx, key)
+	_, is, err = s.store.round(ctx, key)
+	return is, err
 }

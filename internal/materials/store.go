@@ -123,16 +123,6 @@ func (r requestRow) length() int64 {
 	return int64(n)
 }
 
-// status reads the status of a request; errs.NotFound when the supplier has no such request.
-func (s *store) status(ctx context.Context, key requestKey) (status Status, err error) {
-	found, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT status FROM material_requests
-		WHERE supplier_id = $1 AND id = $2`, []any{key.SupplierID, key.ID}, &status)
-	if err == nil && !found {
-		err = unknownRequest()
-	}
-	return status, err
-}
-
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
 // if any, are not on offer while fresh ones are made.
 func columns(bodyOf func(supplier, uid, number string) string, supplier string) string {
@@ -148,20 +138,16 @@ func (r *requestRow) places() []any {
 		&r.SelectedEstimateID, &r.SelectedAt, &r.Body, &r.Estimates, &r.Unavailable, &r.Event}
 }
 
-// round reads the round that a request is in; errs.NotFound when there is none. By the time it is used the request may
-// be in the next one: who changes something names the round again in the statement.
-func (s *store) round(ctx context.Context, key requestKey) (round.Round, error) {
-	r := round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
-	found, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round FROM material_requests
-		WHERE supplier_id = $1 AND id = $2`, []any{key.SupplierID, key.ID}, &r.UID, &r.Number)
-	switch {
-	case err != nil:
-		return round.Round{}, fmt.Errorf("read a request's round: %w", err)
-	case !found:
-		return round.Round{}, unknownRequest()
-	default:
-		return r, nil
+// round reads the round that a request is in, and its status; errs.NotFound when the supplier has no such request. By
+// the time it is used the request may be in the next one: who changes something names the round again in the statement.
+func (s *store) round(ctx context.Context, key requestKey) (r round.Round, status Status, err error) {
+	r = round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
+	found, err := database.One(ctx, s.db.ReaderSQL(ctx), `SELECT uid, round, status FROM material_requests
+		WHERE supplier_id = $1 AND id = $2`, []any{key.SupplierID, key.ID}, &r.UID, &r.Number, &status)
+	if err == nil && !found {
+		return r, "", unknownRequest()
 	}
+	return r, status, errs.Doing("read a request's round", err)
 }
 
 // unknownRequest answers an id of which the supplier has no request, also when another supplier has one.

@@ -143,7 +143,7 @@ func (s *Service) await(ctx context.Context, key requestKey, atMost time.Duratio
 		return err
 	}
 	defer unsubscribe()
-	if status, err := s.store.status(ctx, key); err != nil || status != Enqueued {
+	if _, status, err := s.store.round(ctx, key); err != nil || status != Enqueued {
 		return err
 	}
 	timer := time.NewTimer(atMost)
