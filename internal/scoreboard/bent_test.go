@@ -191,7 +191,7 @@ func flat(t *testing.T, b scoreboard.Board) map[string]string {
 
 // untagged is a game with all of it in JSON.
 type untagged struct {
-	ID       string
+	ID       int64 `json:",string"`
 	KickOff  time.Time
 	Stage    scoreboard.Stage
 	Round    string
@@ -203,8 +203,8 @@ type untagged struct {
 	Progress int
 }
 
-func byID(list []scoreboard.Game) map[string]untagged {
-	found := map[string]untagged{}
+func byID(list []scoreboard.Game) map[int64]untagged {
+	found := map[int64]untagged{}
 	for _, g := range list {
 		found[g.ID] = untagged(g)
 	}

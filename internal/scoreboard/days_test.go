@@ -61,7 +61,7 @@ func games(kickOffs ...string) (board scoreboard.Board) {
 		if err != nil {
 			panic(err)
 		}
-		board.Games = append(board.Games, scoreboard.Game{ID: string(rune('a' + i)), KickOff: at,
+		board.Games = append(board.Games, scoreboard.Game{ID: int64(i + 1), KickOff: at,
 			Status: scoreboard.Scheduled})
 	}
 	return board
@@ -92,8 +92,8 @@ func TestDays_follow_the_daylight_saving_time_that_Sao_Paulo_had(t *testing.T) {
 				games(test.before, test.first, test.last, test.after)).Response.Result.Scoreboard.Games {
 				ids = append(ids, g.MatchID)
 			}
-			if got := strings.Join(ids, ""); got != "bc" {
-				t.Errorf("shown are %q of abcd, want bc", got)
+			if got := strings.Join(ids, ""); got != "23" {
+				t.Errorf("shown are %q of 1234, want 23", got)
 			}
 		})
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 	_ "time/tzdata" // São Paulo's history, wherever this runs
@@ -45,7 +43,7 @@ type Team struct {
 
 // Game is one match as a provider reports it.
 type Game struct {
-	ID       string    `json:"match_id"`
+	ID       int64     `json:"match_id,string"`
 	KickOff  time.Time `json:"-"`
 	Stage    Stage     `json:"stage"`
 	Round    string    `json:"-"`
@@ -116,24 +114,14 @@ func webAddress(text string) string {
 // within keeps the games of the day and the next, each id once, in the order in which they are shown.
 func within(games []Game, day time.Time) []Game {
 	end := DayAfter(day, 2)
-	seen := map[string]bool{}
+	seen := map[int64]bool{}
 	kept := slices.DeleteFunc(slices.Clone(games), func(g Game) bool {
 		out := seen[g.ID] || g.KickOff.Before(day) || !g.KickOff.Before(end)
 		seen[g.ID] = true
 		return out
 	})
 	slices.SortStableFunc(kept, func(a, b Game) int {
-		return cmp.Or(cmp.Compare(a.Status.rank(), b.Status.rank()), a.KickOff.Compare(b.KickOff), compareIDs(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Status.rank(), b.Status.rank()), a.KickOff.Compare(b.KickOff), cmp.Compare(a.ID, b.ID))
 	})
 	return kept
-}
-
-// compareIDs compares numbers as numbers.
-func compareIDs(a, b string) int {
-	x, xErr := strconv.ParseInt(a, 10, 64)
-	y, yErr := strconv.ParseInt(b, 10, 64)
-	if xErr == nil && yErr == nil {
-		return cmp.Compare(x, y)
-	}
-	return strings.Compare(a, b)
 }

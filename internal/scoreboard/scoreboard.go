@@ -229,5 +229,5 @@ func (s *Service) pauseOf(p Provider, err error) time.Duration {
 
 // filterByID keeps the games with the ids; no ids keep all.
 func filterByID(games []Game, ids []string) []Game {
-	return slices.DeleteFunc(games, func(g Game) bool { return len(ids) > 0 && !slices.Contains(ids, g.ID) })
+	return slices.DeleteFunc(games, func(g Game) bool { return len(ids) > 0 && !slices.Contains(ids, format(g.ID)) })
 }

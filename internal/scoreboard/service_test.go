@@ -287,7 +287,7 @@ func BenchmarkCachedAnswer(b *testing.B) {
 		d.primary.board = func(context.Context) (scoreboard.Board, error) {
 			board := scoreboard.Board{Competition: scoreboard.Competition{Name: "A"}}
 			for i := range 10 {
-				board.Games = append(board.Games, scoreboard.Game{ID: strconv.Itoa(i), KickOff: d.clock.now(),
+				board.Games = append(board.Games, scoreboard.Game{ID: int64(i), KickOff: d.clock.now(),
 					Status: scoreboard.Scheduled})
 			}
 			return board, nil

@@ -79,7 +79,7 @@ func (p *Provider) add(ctx context.Context, board *scoreboard.Board, m match) {
 		return
 	}
 	game := m.game()
-	game.ID, game.KickOff = strconv.FormatInt(id, 10), at
+	game.ID, game.KickOff = id, at
 	board.Games = append(board.Games, game)
 }
 

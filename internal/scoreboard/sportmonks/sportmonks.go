@@ -72,7 +72,7 @@ func (p *Provider) add(ctx context.Context, board *scoreboard.Board, f fixture, 
 		return
 	}
 	game := f.game(p.now())
-	game.ID, game.KickOff = strconv.FormatInt(id, 10), at
+	game.ID, game.KickOff = id, at
 	board.Games = append(board.Games, game)
 	c := &board.Competition
 	c.Name = cmp.Or(scoreboard.CompetitionName(league, f.Member("league").Text("name")), c.Name)
