@@ -41,6 +41,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	called, err := root.ExecuteContextC(ctx)
+	if lost := terminal.Lost(stdout); lost != nil {
+		err = failure{lost}
+	}
 	if err == nil {
 		return 0
 	}

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "usage: worker takes no argument but healthcheck, or doctor and its -o json (see --help)")
 		return 2
 	}
-	return exit(err, stderr)
+	return exit(cmp.Or(terminal.Lost(stdout), err), stderr)
 }
 
 // configured runs fn with the worker's configuration.

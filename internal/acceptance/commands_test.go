@@ -74,6 +74,38 @@ func TestCommands_make_neither_directory_nor_keys(t *testing.T) {
 	}
 }
 
+// A script that keeps what a command prints must learn that there was nothing to keep.
+func TestCommands_whose_output_is_lost_fail(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := []string{"DATA_DIR=" + dir, "PATH=" + os.Getenv("PATH")}
+	if _, errOut, code := runIn(t, dir, "api", env, "migrate"); code != 0 {
+		t.Fatal(errOut)
+	}
+	unwritable, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unwritable.Close() })
+	for _, command := range []string{
+		"api --help", "api --version", "api keys generate", "api keys generate --secrets", "api secrets generate",
+		"api secrets generate -o json", "api settings list", "api settings list -o json", "api supplier create --name x",
+		"api supplier list", "api supplier list -o json", "api delivery list", "api verify", "api doctor", "api backup to.tar",
+		"worker --help", "worker --version", "worker doctor", "worker doctor -o json",
+	} {
+		words := strings.Fields(command)
+		cmd := exec.CommandContext(t.Context(), apptest.Binary(t, words[0]), words[1:]...)
+		var errOut strings.Builder
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, unwritable, &errOut
+		if err := cmd.Run(); cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(errOut.String(), "error: write") {
+			t.Errorf("%s: exit code %d, %q", command, code, errOut.String())
+		}
+	}
+}
+
 func TestServe_names_the_variable_of_what_it_cannot_have(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Embedded, apptest.Options{})

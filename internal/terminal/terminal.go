@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -15,17 +16,36 @@ import (
 
 // Writer writes to one of a command's streams. A control character comes out as its number, \u001b for instance, which
 // means the same in JSON.
-type Writer struct{ out io.Writer }
+type Writer struct {
+	out io.Writer
+
+	mu     sync.Mutex
+	failed error // the last write that failed
+}
 
 // New returns a Writer to out.
-func New(out io.Writer) *Writer { return &Writer{out} }
+func New(out io.Writer) *Writer { return &Writer{out: out} }
 
 // Write implements io.Writer; a character is written by one call.
 func (w *Writer) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(w.out, Clean(string(text))); err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.failed = err
 		return 0, err
 	}
 	return len(text), nil
+}
+
+// Lost returns why what was written to a Writer did not come out; nil: all of it did.
+func Lost(stream io.Writer) error {
+	w, ok := stream.(*Writer)
+	if !ok {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
 }
 
 // IsTerminal reports whether the stream is a terminal.
