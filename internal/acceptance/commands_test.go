@@ -90,7 +90,8 @@ func TestCommands_whose_output_is_lost_fail(t *testing.T) {
 	for _, command := range []string{
 		"api --help", "api --version", "api keys generate", "api keys generate --secrets", "api secrets generate",
 		"api secrets generate -o json", "api settings list", "api settings list -o json", "api supplier create --name x",
-		"api supplier list", "api supplier list -o json", "api delivery list", "api verify", "api doctor", "api backup to.tar",
+		"api supplier list", "api supplier list -o json", "api delivery list", "api verify", "api doctor",
+		"api backup to.tar",
 		"worker --help", "worker --version", "worker doctor", "worker doctor -o json",
 	} {
 		words := strings.Fields(command)

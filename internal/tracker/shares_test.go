@@ -2,6 +2,7 @@ package tracker_test
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"modernc.org/sqlite"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -22,8 +24,19 @@ import (
 	"github.com/supplyhub/supplyhub/internal/tracker"
 )
 
-// endless is an expression that is never there, on either engine.
-const endless = `(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 - i FROM n) SELECT count(*) FROM n)`
+// endless is an expression that is never there, on either engine; resting is another, which leaves the processor alone.
+const (
+	endless = `(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 - i FROM n) SELECT count(*) FROM n)`
+	resting = `(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n WHERE pg_sleep(0.01) IS NOT NULL)
+		SELECT count(*) FROM n)`
+)
+
+// errNoSleep is why SQLite has not got the function of PostgreSQL that rests; nil: it has.
+var errNoSleep = sqlite.RegisterScalarFunction("pg_sleep", 1,
+	func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
+		time.Sleep(10 * time.Millisecond)
+		return "", nil
+	})
 
 // viewWith makes a view of one row with such columns.
 func viewWith(tb testing.TB, db *database.DB, name string, values map[string]string) {
@@ -174,10 +187,13 @@ func TestViews_of_others_are_read_over_a_reader_of_one_connection(t *testing.T) 
 func TestView_that_fails_is_unavailable_and_named(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		if errNoSleep != nil {
+			t.Fatal(errNoSleep)
+		}
 		var log strings.Builder
 		service := newServiceWith(t, db, telemetry.NewLogger(&log, "text", "info", false))
 		f := &fleet{tb: t, service: service, engine: serve(service)}
-		faults := map[string]map[string]string{"endless_id": {"id": endless}, "endless_field": {"perc_bateria": endless}}
+		faults := map[string]map[string]string{"endless_id": {"id": resting}, "endless_field": {"perc_bateria": resting}}
 		if db.Engine() == database.Postgres {
 			databasetest.Exec(t, db, `CREATE FUNCTION raises() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'bent'; END $$`)
 			faults["raising"] = map[string]string{"material": "raises()"}
