@@ -3,6 +3,7 @@ package acceptance
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -251,7 +252,7 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	t.Helper()
 	port := freePort(t)
 	s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:"+port)
-	env := []string{"SUPPLYHUB_URL=" + refusesTheFirstChoice(t, h.URL(0, "")), "SUPPLYHUB_API_KEY=" + s.APIKey,
+	env := []string{"SUPPLYHUB_URL=" + troubledWay(t, h.URL(0, "")), "SUPPLYHUB_API_KEY=" + s.APIKey,
 		"WEBHOOK_SECRET=" + s.WebhookSecret, "PORT=" + port}
 	receiver := program(t, dir, env, append(command, "receive")...)
 	listens(t, port)
@@ -272,21 +273,30 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	}
 }
 
-// refusesTheFirstChoice passes everything to the service but the first choice of an estimate.
-func refusesTheFirstChoice(t *testing.T, service string) string {
+// troubledWay passes everything to the service but the first choice of an estimate and the first two calls that ask for
+// materials. The first of them is to come again at a date, the answer of the second one ends in the middle.
+func troubledWay(t *testing.T, service string) string {
 	t.Helper()
 	target, err := url.Parse(service)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	var refused atomic.Bool
+	var asked, chosen atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPatch && refused.CompareAndSwap(false, true) {
+		asks := r.Method == http.MethodPost && r.URL.Path == "/api/material-requests"
+		switch {
+		case r.Method == http.MethodPatch && chosen.Add(1) == 1:
 			w.WriteHeader(http.StatusConflict)
-			return
+		case asks && asked.Add(1) == 1:
+			w.Header().Set("Retry-After", time.Now().UTC().Format(http.TimeFormat))
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case asks && asked.Load() == 2:
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, `{"status":`)
+		default:
+			proxy.ServeHTTP(w, r)
 		}
-		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL

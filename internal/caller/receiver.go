@@ -8,7 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-// Receiver is where a supplier takes webhooks, and what signs them. Package supplierauth keeps it; package webhooks
+// Receiver is where a supplier takes webhooks, and what signs them. Package supplierauth keeps it; package sending
 // reads it before each attempt or remembers it for a moment.
 type Receiver struct {
 	URL     string           // address as CallURL takes it; empty: it has none

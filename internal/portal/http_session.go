@@ -54,7 +54,7 @@ func (s *Service) APISession(scope string) gin.HandlerFunc {
 	}
 }
 
-// renderEmpty answers a refusal without a body and without a challenge: there is no scheme to try.
+// renderEmpty answers a refusal without a body, as Bearer does.
 func renderEmpty(c *gin.Context, err error) {
 	if kind := errs.KindOf(err); kind == errs.Unauthenticated || kind == errs.Forbidden {
 		c.Header("WWW-Authenticate", "Bearer")

@@ -17,7 +17,7 @@ import (
 )
 
 // Where a supplier takes webhooks. The operator sets it with the supplier (admin.go); the supplier changes its own
-// address and secrets here, over the API and in the portal. Package webhooks reads the result through Receivers for
+// address and secrets here, over the API and in the portal. Package sending reads the result through Receivers for
 // each batch that it sends, and remembers it for two seconds: so long a change may go unnoticed.
 //
 // Secrets are stored sealed, AES-256-GCM under SECRETS_KEY with the secret's id as associated data: a row copied to

@@ -5,7 +5,7 @@
     python3 supplier.py request 1001    # asks for materials
 """
 import base64, hashlib, hmac, json, os, random, re, socket, sys, threading, time
-import urllib.error, urllib.request
+import http.client, urllib.error, urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MAX_ANSWER = 16 << 20
@@ -33,7 +33,8 @@ class Hub:
                 renewed = True
                 self._reject(token)
             elif status in (0, 429, 500, 502, 503, 504) and attempt < 5:
-                time.sleep(max(pause * random.uniform(0.75, 1.25), min(60.0, float(headers.get("retry-after", 0)))))
+                wait = headers.get("retry-after", "")  # a proxy may send a date: the pause is enough then
+                time.sleep(max(pause * random.uniform(0.75, 1.25), min(60.0, float(wait) if wait.isdigit() else 0)))
                 pause *= 2
             elif 200 <= status < 300:
                 return answer
@@ -76,7 +77,7 @@ class Hub:
                 return response.status, response.headers, json.loads(text) if text else None
         except urllib.error.HTTPError as refused:
             return refused.code, refused.headers, refused.read(1 << 16).decode(errors="replace")
-        except OSError as failed:
+        except (OSError, http.client.HTTPException, ValueError) as failed:  # no answer, or a part of one
             return 0, {}, str(failed)
 
 

@@ -24,7 +24,7 @@ export class Hub {
         renewed = true;
         if (this.tokens?.AccessToken === token) this.tokens.useUntil = 0;
       } else if (passing.has(answer.status) && attempt < 5) {
-        await sleep(Math.max(pause * (0.75 + Math.random() / 2), 1000 * Math.min(60, Number(answer.headers.get("retry-after") ?? 0))));
+        await sleep(Math.max(pause * (0.75 + Math.random() / 2), 1000 * Math.min(60, Number(answer.headers.get("retry-after")) || 0)));
         pause *= 2;
       } else {
         throw new Error(`${method} ${path}: ${answer.status} ${answer.text} (request id ${answer.headers.get("x-request-id")})`);
