@@ -13,8 +13,8 @@ import (
 
 const (
 	slowAnswer    = 10 * time.Second
-	slowSuppliers = 4
-	slowEvery     = time.Second // between two requests of a slow supplier: ten of its calls are open at any time
+	slowSuppliers = 12              // chance gives each worker some
+	slowEvery     = 3 * time.Second // between two requests of a slow supplier: three of its calls are open at any time
 )
 
 // slowReceiver answers each call after slowAnswer; a call whose worker dies is cut.
