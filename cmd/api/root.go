@@ -29,6 +29,11 @@ type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
+// usage is bad usage that shows only when the service is there.
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
 // configFault is a configuration that cannot work: each fault on its own line, exit code 2.
 type configFault struct{ error }
 
@@ -188,8 +193,8 @@ func configured(fn func(cmd *cobra.Command, args []string, cfg *config.Config, l
 			return configFault{err}
 		}
 		result, err := fn(cmd, args, cfg, log)
-		if errors.Is(err, errNotOver) {
-			return errNotOver
+		if bad, is := errors.AsType[usage](err); is {
+			return bad
 		}
 		if err != nil {
 			return failure{err}

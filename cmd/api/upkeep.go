@@ -16,8 +16,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 )
 
-// errNotOver is bad usage, which may show only when the database's time is known.
-var errNotOver = errors.New("--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20")
+const notOver = "--before must be a time that is over, such as 2026-11-20T12:00:00Z or 2026-11-20"
 
 func retentionCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Args: cobra.NoArgs,
@@ -37,7 +36,7 @@ func retentionCommand() *cobra.Command {
 			old = operator.Days(a.Now(), kept)
 		}
 		if old.Before.After(a.Now()) { // one to come would take what is made meanwhile
-			return nil, errs.Wrap(errs.Invalid, "It would delete what is made meanwhile.", errNotOver)
+			return nil, usage{errs.New(errs.Invalid, notOver)}
 		}
 		pruned, err := a.Requests.Prune(ctx, old)
 		if err != nil && pruned.Requests > 0 {
@@ -67,7 +66,7 @@ func parseBefore(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, errNotOver
+	return time.Time{}, errors.New(notOver)
 }
 
 func verifyCommand() *cobra.Command {
