@@ -45,7 +45,8 @@ func (r ReceiverState) Failing() bool { return r.Failures >= dispatch.FailingAt 
 
 // ReceiverState returns the state of a supplier's receiver; one that was never called has the zero state.
 func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
-	return d.health.receiverState(ctx, supplierID)
+	states, err := d.health.receiverStates(ctx, `supplier_id = $1`, supplierID)
+	return states[supplierID], err
 }
 
 // Pause stops sending to the supplier's receiver: its deliveries are kept. An operator's pause outlasts a supplier's.
@@ -76,7 +77,7 @@ func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	if _, err := receiverOf(ctx, d.deps.Addresses, supplierID); err != nil {
 		return err
 	}
-	state, err := d.health.receiverState(ctx, supplierID)
+	state, err := d.ReceiverState(ctx, supplierID)
 	if err != nil {
 		return err
 	}

@@ -14,13 +14,9 @@ import (
 
 const defaultSecretOverlap = 24 * time.Hour
 
-// ShowReceiver handles GET /api/webhook-receiver.
+// ShowReceiver handles GET /api/webhook-receiver. It also answers a change with the receiver as it is then, read again:
+// another call's change meanwhile shows.
 func (s *SelfService) ShowReceiver(c *gin.Context) error {
-	return s.answerReceiver(c)
-}
-
-// answerReceiver answers with the receiver as it is after a change, read again: another call's change meanwhile shows.
-func (s *SelfService) answerReceiver(c *gin.Context) error {
 	view, err := s.Receiver(c.Request.Context(), caller.SupplierID(c))
 	if err != nil {
 		return err
@@ -52,7 +48,7 @@ func (s *SelfService) PutReceiver(c *gin.Context) error {
 	if err := s.SetURL(c.Request.Context(), caller.SupplierID(c), *body.URL); err != nil {
 		return err
 	}
-	return s.answerReceiver(c)
+	return s.ShowReceiver(c)
 }
 
 // DeleteReceiver handles DELETE /api/webhook-receiver.
@@ -115,7 +111,7 @@ func (s *SelfService) changeReceiver(c *gin.Context, change func(context.Context
 	if err := change(c.Request.Context(), caller.SupplierID(c)); err != nil {
 		return err
 	}
-	return s.answerReceiver(c)
+	return s.ShowReceiver(c)
 }
 
 // TestReceiver handles POST /api/webhook-receiver/test.

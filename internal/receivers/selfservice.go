@@ -55,17 +55,14 @@ type SelfServiceDeps struct {
 
 // SelfService is what suppliers see of their own receivers, and what they may do about them. It is safe for concurrent
 // use.
-type SelfService struct {
-	deps   SelfServiceDeps
-	health *healthStore
-}
+type SelfService struct{ deps SelfServiceDeps }
 
 // longestKeep is the longest overlap of a secret that its supplier rotates.
 const longestKeep = 7 * 24 * time.Hour
 
 // NewSelfService builds it.
 func NewSelfService(deps SelfServiceDeps) *SelfService {
-	return &SelfService{deps: deps, health: &healthStore{deliveries.NewTables(deps.DB)}}
+	return &SelfService{deps}
 }
 
 // Receiver returns the supplier's receiver and its state.
@@ -78,7 +75,7 @@ func (s *SelfService) Receiver(ctx context.Context, supplierID string) (Receiver
 	if view.Secrets, err = s.deps.Accounts.WebhookSecrets(ctx, supplierID); err != nil {
 		return ReceiverView{}, err
 	}
-	state, err := s.health.receiverState(ctx, supplierID)
+	state, err := s.deps.Receivers.ReceiverState(ctx, supplierID)
 	if err != nil {
 		return ReceiverView{}, err
 	}

@@ -94,12 +94,6 @@ func microsOrNull(at time.Time) *int64 {
 	return new(at.UnixMicro())
 }
 
-// receiverState returns the state of one receiver; the zero state when it has no row.
-func (s *healthStore) receiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
-	states, err := s.receiverStates(ctx, `supplier_id = $1`, supplierID)
-	return states[supplierID], err
-}
-
 // lockFailing holds the receivers' rows until the transaction ends and returns which of them fail: of two workers that
 // store the same turn the second finds it stored.
 func (s *healthStore) lockFailing(ctx context.Context, receivers []string) (map[string]bool, error) {

@@ -83,7 +83,7 @@ func testEvent(supplierID string, at time.Time) any {
 // the call is made: one whose process dies counts, and none is made that was not counted.
 func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 	return s.deps.DB.InTx(ctx, "count a test call", func(ctx context.Context) error {
-		recent, err := s.health.lockTests(ctx, supplierID)
+		recent, err := s.deps.Receivers.health.lockTests(ctx, supplierID)
 		if err != nil {
 			return err
 		}
@@ -96,6 +96,6 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 			refusal.RetryAfter = time.UnixMicro(recent[len(recent)-testsAMinute]).Add(testWindow).Sub(now)
 			return refusal
 		}
-		return s.health.saveTests(ctx, supplierID, append(recent, now.UnixMicro()))
+		return s.deps.Receivers.health.saveTests(ctx, supplierID, append(recent, now.UnixMicro()))
 	})
 }
