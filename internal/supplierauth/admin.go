@@ -96,19 +96,15 @@ func (s *Service) UpdateSupplier(ctx context.Context, id string, patch SupplierP
 
 // RotateAPIKey makes a new API key. The former ones work for the overlap, from 0 to 90 days, and sessions made with
 // them go on. Errors: errs.Invalid, errs.NotFound.
-func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Duration) (string, error) {
+func (s *Service) RotateAPIKey(ctx context.Context, id string, overlap time.Duration) (key string, err error) {
 	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
 	}
-	var key string
-	err := s.change(ctx, "rotate API key", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
+	err = s.change(ctx, "rotate API key", id, func(ctx context.Context, _ *Supplier, now time.Time) (err error) {
 		key, err = supplierKeys().Rotate(ctx, keysOf{s.store, id}, now, overlap)
 		return err
 	})
-	if err != nil {
-		return "", err
-	}
-	return key, nil
+	return key, err
 }
 
 // RotateWebhookSecret makes a new webhook secret. The current one signs too for the overlap, from 0 to 90 days,

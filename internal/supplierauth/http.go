@@ -21,12 +21,6 @@ type refreshBody struct {
 	RefreshToken *string `json:"refreshToken"`
 }
 
-// envelope is the body of an authentication error (specification 2.6): exactly these two members.
-type envelope struct {
-	Error            string
-	ErrorDescription string
-}
-
 // Token exchanges an API key for a token pair (specification 4.1). A body says nothing; one that is too large is
 // refused, to a caller whose key is right.
 func (s Handlers) Token(c *gin.Context) error {
@@ -98,8 +92,8 @@ func (s Handlers) JWKS(c *gin.Context) error {
 	return httpapi.JSON(c, http.StatusOK, s.tokens.jwks())
 }
 
-// RenderError answers the token endpoints' errors: {Error, ErrorDescription} for a refusal, a problem document for all
-// else.
+// RenderError answers the token endpoints' errors: {Error, ErrorDescription} for a refusal, exactly these two members
+// (specification 2.6), and a problem document for all else.
 func RenderError(c *gin.Context, err error) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
@@ -107,7 +101,7 @@ func RenderError(c *gin.Context, err error) {
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	_ = httpapi.JSON(c, httpapi.StatusOf(err), envelope{Error: r.code, ErrorDescription: r.Error()})
+	_ = httpapi.JSON(c, httpapi.StatusOf(err), struct{ Error, ErrorDescription string }{r.code, r.Error()})
 }
 
 // presentedRefreshToken reads the body. A body that is not one is a refusal.

@@ -3,7 +3,6 @@ package supplierauth
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -156,7 +155,4 @@ func usedLink() error {
 func newPortalToken() string { return strings.ToLower(rand.Text()) }
 
 // portalHash returns what is stored of a link or of a browser's cookie.
-func portalHash(token string) []byte {
-	sum := sha256.Sum256([]byte(token))
-	return sum[:]
-}
+func portalHash(token string) []byte { return hashOf("", []byte(token)) }
