@@ -221,11 +221,10 @@ func DecodeJSON[T any](c *gin.Context, validate func(*T) []errs.Violation) (*T, 
 		return v, nil
 	}
 	detail := "The request body is not valid."
-	violations, cut := firstViolations(violations)
-	if cut {
+	if len(violations) >= maxViolations { // the decoder stops at so many
 		detail = "The request body is not valid; only the first 1000 violations are listed."
 	}
-	return nil, errs.InvalidInput(detail, violations...)
+	return nil, errs.InvalidInput(detail, firstViolations(violations)...)
 }
 
 // DecodeOwn decodes what a process of this service wrote: nothing about it is checked but that it is JSON.
@@ -234,11 +233,9 @@ func DecodeOwn[T any](raw []byte) (v T, err error) {
 	return v, err
 }
 
-func firstViolations(all []errs.Violation) (first []errs.Violation, cut bool) {
-	if len(all) < maxViolations {
-		return all, false
-	}
-	return all[:maxViolations], true
+// firstViolations returns those that an answer lists.
+func firstViolations(all []errs.Violation) []errs.Violation {
+	return all[:min(len(all), maxViolations)]
 }
 
 // merge adds the rules' violations to the decoder's, without those at or below a place that the decoder named.

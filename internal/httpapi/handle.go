@@ -111,7 +111,7 @@ func writeProblem(c *gin.Context, status int, detail string, violations []errs.V
 		return
 	}
 	c.Abort()
-	write(c, status, "application/problem+json", body)
+	Bytes(c, status, "application/problem+json", body)
 }
 
 // RetryAfter sets the header of that name when the error says how long to wait, rounded up: no client comes back too

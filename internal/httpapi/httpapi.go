@@ -27,13 +27,8 @@ func JSON(c *gin.Context, status int, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	write(c, status, "application/json; charset=utf-8", body)
+	Bytes(c, status, "application/json; charset=utf-8", body)
 	return nil
-}
-
-// Bytes answers with a body that is encoded already.
-func Bytes(c *gin.Context, status int, contentType string, body []byte) {
-	write(c, status, contentType, body)
 }
 
 // encode is json.Marshal without the escaping for HTML.
@@ -47,8 +42,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// write answers with a body that there is memory for until it is written.
-func write(c *gin.Context, status int, contentType string, body []byte) {
+// Bytes answers with a body that is encoded already and that there is memory for until it is written.
+func Bytes(c *gin.Context, status int, contentType string, body []byte) {
 	h := heldBy(c)
 	size := int64(cap(body))
 	if h.read {

@@ -56,8 +56,7 @@ func UnknownParameters(q url.Values, filters ...string) []errs.Violation {
 				"is no parameter of this list, which has "+strings.Join(known, ", ")))
 		}
 	}
-	violations, _ = firstViolations(violations)
-	return violations
+	return firstViolations(violations)
 }
 
 // Open reads the key behind which the page begins. Without a cursor the key stays as it is.
@@ -103,7 +102,7 @@ func AnswerList[T any](c *gin.Context, next string, parts ...Part[T]) error {
 	}
 	body = append(body, "]}"...)
 	if len(parts) < 2 {
-		write(c, http.StatusOK, contentType, body)
+		Bytes(c, http.StatusOK, contentType, body)
 		return nil
 	}
 	if err := send(c, &body); err != nil {

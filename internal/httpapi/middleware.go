@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -156,13 +157,9 @@ func (o *observer) recoverPanic(c *gin.Context) {
 // requestID keeps the caller's id when it is one value of 1 to 128 visible ASCII characters.
 func requestID(header http.Header) string {
 	values := header[requestIDHeader]
-	if len(values) != 1 || len(values[0]) < 1 || len(values[0]) > 128 {
+	if len(values) != 1 || len(values[0]) < 1 || len(values[0]) > 128 ||
+		strings.ContainsFunc(values[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return rand.Text()
-	}
-	for _, b := range []byte(values[0]) {
-		if b <= ' ' || b > '~' {
-			return rand.Text()
-		}
 	}
 	return values[0]
 }

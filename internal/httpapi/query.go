@@ -31,7 +31,7 @@ func Query(c *gin.Context) (url.Values, error) {
 				"is not well encoded: a % needs two hexadecimal digits, a ; must be written %3B"))
 		}
 	}
-	e.Violations, _ = firstViolations(e.Violations)
+	e.Violations = firstViolations(e.Violations)
 	return nil, e
 }
 
@@ -69,8 +69,7 @@ func notText(values url.Values) error {
 		return nil
 	}
 	slices.SortFunc(violations, func(a, b errs.Violation) int { return strings.Compare(a.Place(), b.Place()) })
-	violations, _ = firstViolations(violations)
-	return errs.InvalidInput("The parameters are not valid.", violations...)
+	return errs.InvalidInput("The parameters are not valid.", firstViolations(violations)...)
 }
 
 func isText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
