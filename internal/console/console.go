@@ -6,7 +6,6 @@ package console
 import (
 	"context"
 	"embed"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -60,12 +59,8 @@ type Service struct {
 
 // New returns the console, with its pages loaded.
 func New(deps Deps) (*Service, error) {
-	files, err := fs.Sub(pages, "pages")
-	if err != nil {
-		return nil, err
-	}
 	site, err := web.New(web.Config{
-		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: files, Functions: functions(), Now: deps.Now,
+		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: pages, Functions: functions(), Now: deps.Now,
 		Navigation: []web.Link{
 			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
 			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"},

@@ -6,7 +6,6 @@ package portal
 import (
 	"context"
 	"embed"
-	"io/fs"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -41,12 +40,8 @@ type Service struct {
 
 // New reads the pages.
 func New(deps Deps) (*Service, error) {
-	files, err := fs.Sub(pages, "pages")
-	if err != nil {
-		return nil, err
-	}
 	site, err := web.New(web.Config{
-		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: files, Now: deps.Now,
+		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: pages, Now: deps.Now,
 		Functions: map[string]any{"phrase": phraseOf},
 		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"},
 			{Text: "Deliveries", Path: "/deliveries"}, {Text: "Receiver", Path: "/receiver"}},

@@ -44,7 +44,7 @@ type Config struct {
 	Title      string // of every page, behind the page's own; translated
 	Navigation []Link
 	SignOut    string           // path below the base that ends the session; empty: there is none
-	Pages      fs.FS            // NAME.html and pt.json
+	Pages      fs.FS            // NAME.html and pt.json, in pages
 	Functions  template.FuncMap // more functions for the pages; nil: none
 	Now        func() time.Time // what is past on a page
 }
@@ -70,6 +70,9 @@ type locale struct {
 func New(cfg Config) (*Site, error) {
 	assets, err := newAssets(cfg.Base + "/assets/")
 	if err != nil {
+		return nil, err
+	}
+	if cfg.Pages, err = fs.Sub(cfg.Pages, "pages"); err != nil {
 		return nil, err
 	}
 	portuguese, err := translations(embedded, cfg.Pages)

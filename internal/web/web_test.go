@@ -19,9 +19,9 @@ func page(hello, portuguese string) web.Config {
 	return web.Config{
 		Base: "/site", Title: "Title", Navigation: []web.Link{{Text: "First", Path: ""}},
 		Pages: fstest.MapFS{
-			"hello.html": {Data: []byte(`{{define "title"}}{{t "Hello"}}{{end}}{{define "main"}}<h1>{{` + hello +
+			"pages/hello.html": {Data: []byte(`{{define "title"}}{{t "Hello"}}{{end}}{{define "main"}}<h1>{{` + hello +
 				`}}</h1>{{end}}`)},
-			"pt.json": {Data: []byte(`{"Title": "Título", "First": "Primeira", "Hello": "Olá", "%d box": "%d caixa",
+			"pages/pt.json": {Data: []byte(`{"Title": "Título", "First": "Primeira", "Hello": "Olá", "%d box": "%d caixa",
 				"%d boxes": "%d caixas"` + portuguese + `}`)},
 		},
 	}
