@@ -66,8 +66,7 @@ func (s *Service) ShowDeliveries(c *gin.Context) error {
 	}
 	return s.render(c, "deliveries", deliveriesPath, deliveriesPage{
 		listing: newListing(c, next), Items: items, Receiver: receiver,
-		Choices: choices(c, "status", []string{"", "pending", "delivered", "dead", "failed"},
-			func(state string) string { return s.site.State(c, state) }),
+		Choices: s.choices(c, "", "pending", "delivered", "dead", "failed"),
 		Request: query.Get("request_id"), Status: filter.Status, Since: filter.Since, Until: filter.Until,
 		Filtered: filter != deliveries.SentFilter{} || list.Cursor != "",
 		DayAgo:   s.deps.Now().UTC().Truncate(time.Minute).Add(-24 * time.Hour),

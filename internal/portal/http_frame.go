@@ -19,7 +19,6 @@ type signedOut struct{ Used bool } // a link was followed that does not work any
 type failure struct {
 	Status  int
 	Message string
-	Missing string // a permission
 }
 
 // Routes adds the assets, which everybody may read.
@@ -104,16 +103,17 @@ type choice struct {
 	Current       bool
 }
 
-// choices returns links for the values of a parameter, the empty one first; other filters stay, the cursor does not.
-func choices(c *gin.Context, parameter string, values []string, word func(string) string) []choice {
-	list := make([]choice, len(values))
-	for i, value := range values {
+// choices returns links for the states that a list can have, the empty one first; other filters stay, the cursor does
+// not.
+func (s *Service) choices(c *gin.Context, states ...string) []choice {
+	list := make([]choice, len(states))
+	for i, state := range states {
 		query := c.Request.URL.Query()
 		query.Del("cursor")
-		if query.Del(parameter); value != "" {
-			query.Set(parameter, value)
+		if query.Del("status"); state != "" {
+			query.Set("status", state)
 		}
-		list[i] = choice{word(value), web.Address(c.Request.URL, query), c.Query(parameter) == value}
+		list[i] = choice{s.site.State(c, state), web.Address(c.Request.URL, query), c.Query("status") == state}
 	}
 	return list
 }

@@ -45,10 +45,9 @@ func (s *Service) ShowRequests(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	states := []string{"", "enqueued", "estimated", "selected", "failed"}
 	return s.render(c, "requests", requestsPath, requestsPage{
 		newListing(c, next), page,
-		choices(c, "status", states, func(state string) string { return s.site.State(c, state) }),
+		s.choices(c, "", "enqueued", "estimated", "selected", "failed"),
 		filter.Status != "" || list.Cursor != "",
 	})
 }
