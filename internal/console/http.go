@@ -35,7 +35,6 @@ func (v View) current() string {
 type query struct {
 	params gin.Params
 	values url.Values
-	path   string
 }
 
 // Views returns the pages.
@@ -93,7 +92,7 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 	if err := httpapi.Hold(c, pageBytes); err != nil {
 		return nil, err
 	}
-	q := query{params: c.Params, values: c.Request.URL.Query(), path: c.Request.URL.EscapedPath()}
+	q := query{params: c.Params, values: c.Request.URL.Query()}
 	if len(c.Params) > 0 {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
 		defer cancel()
@@ -110,36 +109,29 @@ func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
 		_ = c.Error(err) // the page is still shown
 	}
 	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), NoSession: !in,
-		Data: framed{Q: c.Query("q"), View: data, Query: c.Request.URL.Query(), Path: c.Request.URL.EscapedPath()}}
+		Data: framed{Q: c.Query("q"), View: data, address: c.Request.URL}}
 }
 
-// framed is a page's data, and the query that the search field and the filters repeat.
+// framed is a page's data, and the address whose query the search field and the filters repeat.
 type framed struct {
-	Q     string
-	View  any
-	Query url.Values
-	Path  string
+	Q       string
+	View    any
+	address *url.URL
 }
 
 // With returns the page's own address with one parameter changed, and without cursor and language.
 func (f framed) With(name, value string) string {
-	query := url.Values{}
-	for key, values := range f.Query {
-		if key != "cursor" && key != "lang" {
-			query[key] = values
-		}
-	}
+	query := f.address.Query()
+	query.Del("cursor")
+	query.Del("lang")
 	if query.Del(name); value != "" {
 		query.Set(name, value)
 	}
-	if len(query) == 0 {
-		return f.Path
-	}
-	return f.Path + "?" + query.Encode()
+	return web.Address(f.address, query)
 }
 
 // Is reports whether a parameter has the value.
-func (f framed) Is(name, value string) bool { return f.Query.Get(name) == value }
+func (f framed) Is(name, value string) bool { return f.address.Query().Get(name) == value }
 
 // fail shows an error as a page.
 func (s *Service) fail(c *gin.Context, err error) {

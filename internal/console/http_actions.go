@@ -43,9 +43,8 @@ type bulk struct {
 	button         string // its text
 	ask, askMany   string // with the number
 	done, doneMany string
-	danger         bool
+	danger         bool // the dialog warns, and asks about a single row too
 	do             func(ctx context.Context, id string) error
-	withoutAsking  bool // when it is about one row only
 }
 
 // run asks how many are meant before more than one is touched, then does it. A failure does not stop the rest. The
@@ -62,7 +61,7 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	case len(ids) > mostTouched:
 		return errs.New(errs.Invalid, "Choose at most 1000 rows.")
 	}
-	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" && (len(ids) > 1 || !b.withoutAsking) {
+	if c.PostForm("confirm") == "" && c.GetHeader("Authorization") == "" && (len(ids) > 1 || b.danger) {
 		return s.ask(c, b, ids)
 	}
 	n, touched, err := b.all(c.Request.Context(), ids)
@@ -110,7 +109,7 @@ func (b bulk) all(ctx context.Context, ids []string) (n int, touched []string, f
 // Redeliver handles POST /console/deliveries/redeliver.
 func (s *Service) Redeliver(c *gin.Context) error {
 	return s.run(c, bulk{
-		button: "Redeliver", withoutAsking: true, ask: "Redeliver %d delivery?", askMany: "Redeliver %d deliveries?",
+		button: "Redeliver", ask: "Redeliver %d delivery?", askMany: "Redeliver %d deliveries?",
 		done: "%d delivery will be sent again.", doneMany: "%d deliveries will be sent again.",
 		do: func(ctx context.Context, id string) error {
 			_, err := s.deps.Deliveries.Redeliver(ctx, id)
@@ -122,7 +121,7 @@ func (s *Service) Redeliver(c *gin.Context) error {
 // Reopen handles POST /console/requests/reopen; an id is SUPPLIER/REQUEST.
 func (s *Service) Reopen(c *gin.Context) error {
 	return s.run(c, bulk{
-		button: "Reopen", withoutAsking: true, ask: "Reopen %d request?", askMany: "Reopen %d requests?",
+		button: "Reopen", ask: "Reopen %d request?", askMany: "Reopen %d requests?",
 		done: "%d request will be estimated again.", doneMany: "%d requests will be estimated again.",
 		do: func(ctx context.Context, id string) error {
 			supplier, number, _ := strings.Cut(id, "/")
@@ -138,7 +137,7 @@ func (s *Service) Reopen(c *gin.Context) error {
 // Pause handles POST /console/receivers/pause.
 func (s *Service) Pause(c *gin.Context) error {
 	return s.run(c, bulk{
-		button: "Pause", withoutAsking: true, ask: "Pause %d receiver? Its deliveries are kept.",
+		button: "Pause", ask: "Pause %d receiver? Its deliveries are kept.",
 		askMany:  "Pause %d receivers? Their deliveries are kept.",
 		done:     "%d receiver is paused; its deliveries are kept.",
 		doneMany: "%d receivers are paused; their deliveries are kept.",
@@ -151,7 +150,7 @@ func (s *Service) Pause(c *gin.Context) error {
 // Resume handles POST /console/receivers/resume.
 func (s *Service) Resume(c *gin.Context) error {
 	return s.run(c, bulk{
-		button: "Resume", withoutAsking: true, ask: "Resume %d receiver?", askMany: "Resume %d receivers?",
+		button: "Resume", ask: "Resume %d receiver?", askMany: "Resume %d receivers?",
 		done: "%d receiver is resumed.", doneMany: "%d receivers are resumed.",
 		do: func(ctx context.Context, id string) error {
 			return s.deps.Receivers.Resume(ctx, id, receivers.PausedByOperator)
@@ -162,7 +161,7 @@ func (s *Service) Resume(c *gin.Context) error {
 // Activate handles POST /console/suppliers/activate.
 func (s *Service) Activate(c *gin.Context) error {
 	return s.run(c, bulk{
-		button: "Activate", withoutAsking: true, ask: "Activate %d supplier?", askMany: "Activate %d suppliers?",
+		button: "Activate", ask: "Activate %d supplier?", askMany: "Activate %d suppliers?",
 		done: "%d supplier is active.", doneMany: "%d suppliers are active.", do: s.deps.Suppliers.Activate,
 	})
 }

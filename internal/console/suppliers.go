@@ -67,6 +67,3 @@ func (s *views) supplier(ctx context.Context, q query) (any, error) {
 	})
 	return view, group.Wait()
 }
-
-// supplierPath returns the path of a supplier's page below Base.
-func supplierPath(id string) string { return "/suppliers/" + id }

@@ -269,7 +269,7 @@ func (r *searchResult) single() {
 	switch {
 	case len(r.Requests)+len(r.Deliveries)+len(r.Suppliers) != 1:
 	case len(r.Suppliers) == 1:
-		r.Only = supplierPath(r.Suppliers[0].ID)
+		r.Only = "/suppliers/" + r.Suppliers[0].ID
 	case len(r.Requests) == 1:
 		r.Only = "/requests/" + r.Requests[0].SupplierID + "/" + strconv.FormatInt(r.Requests[0].ID, 10)
 	case len(r.Deliveries) == 1 && strings.HasPrefix(r.Text, "msg_"):
