@@ -192,9 +192,7 @@ func TestQueue_whose_disk_is_full_delays_no_request(t *testing.T) {
 		return status == http.StatusOK && strings.Contains(body, "does not bring all messages")
 	})
 	for p, line := range map[*apptest.Process]string{h.APIs[0]: why, h.Workers[0]: "does not bring all messages"} {
-		if !strings.Contains(p.Log(), line) {
-			t.Errorf("%s does not log: %s", p.Name, line)
-		}
+		logged(t, p, line)
 	}
 	if status, detail, _ := doctor(t, h, "api", nil).said(t, "nats messages"); status != "broken" ||
 		!strings.Contains(detail, why) {

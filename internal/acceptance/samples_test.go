@@ -273,8 +273,8 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	}
 }
 
-// troubledWay passes everything to the service but the first choice of an estimate and the first two calls that ask for
-// materials. The first of them is to come again at a date, the answer of the second one ends in the middle.
+// troubledWay passes everything to the service but the first calls for a token and for a choice of an estimate, and the
+// first two that ask for materials: one is to come again at a date, the answer of the other ends in the middle.
 func troubledWay(t *testing.T, service string) string {
 	t.Helper()
 	target, err := url.Parse(service)
@@ -282,10 +282,12 @@ func troubledWay(t *testing.T, service string) string {
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	var asked, chosen atomic.Int64
+	var signedIn, asked, chosen atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asks := r.Method == http.MethodPost && r.URL.Path == "/api/material-requests"
 		switch {
+		case r.URL.Path == "/api/external-auth/token" && signedIn.Add(1) == 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
 		case r.Method == http.MethodPatch && chosen.Add(1) == 1:
 			w.WriteHeader(http.StatusConflict)
 		case asks && asked.Add(1) == 1:

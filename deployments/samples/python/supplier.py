@@ -27,26 +27,27 @@ class Hub:
     def call(self, method, path, body=None):
         pause, renewed = 1.0, False
         for attempt in range(1, 6):
-            token = self._token()
-            status, headers, answer = self._send(method, path, body, {"authorization": "Bearer " + token})
-            if status == 401 and not renewed:
+            token, refusal = self._token()
+            status, headers, answer = refusal or self._send(method, path, body, {"authorization": "Bearer " + token})
+            if status == 401 and not refusal and not renewed:
                 renewed = True
                 self._reject(token)
             elif status in (0, 429, 500, 502, 503, 504) and attempt < 5:
                 wait = headers.get("retry-after", "")  # a proxy may send a date: the pause is enough then
                 time.sleep(max(pause * random.uniform(0.75, 1.25), min(60.0, float(wait) if wait.isdigit() else 0)))
                 pause *= 2
-            elif 200 <= status < 300:
+            elif 200 <= status < 300 and not refusal:
                 return answer
             else:
-                raise RuntimeError(f"{method} {path}: {status} {answer} (request id {headers.get('x-request-id')})")
+                what = f"no token for {method} {path}" if refusal else f"{method} {path}"
+                raise RuntimeError(f"{what}: {status} {answer} (request id {headers.get('x-request-id')})")
         raise RuntimeError(f"{method} {path}: still {status} after {attempt} attempts")
 
     def _token(self):
+        """Returns the access token, or what refused one."""
         with self.lock:  # one thread renews, the others wait for it
-            if self.access is None or time.monotonic() > self.use_until:
-                self._renew()
-            return self.access
+            refusal = self._renew() if self.access is None or time.monotonic() > self.use_until else None
+            return self.access, refusal
 
     def _reject(self, token):
         with self.lock:
@@ -55,13 +56,13 @@ class Hub:
 
     def _renew(self):
         asked, refresh, self.refresh = time.monotonic(), self.refresh, None  # a refresh token works once
-        status, answer = 0, None
+        status = 0
         if refresh:
-            status, _, answer = self._send("POST", "/api/external-auth/refresh", {"refreshToken": refresh}, {})
+            status, headers, answer = self._send("POST", "/api/external-auth/refresh", {"refreshToken": refresh}, {})
         if status != 200:  # refused, or its answer was lost: never repeat it
-            status, _, answer = self._send("POST", "/api/external-auth/token", None, {"x-api-key": self.api_key})
+            status, headers, answer = self._send("POST", "/api/external-auth/token", None, {"x-api-key": self.api_key})
         if status != 200:
-            raise RuntimeError(f"no token: {status} {answer}")
+            return status, headers, answer
         self.access, self.refresh = answer["AccessToken"], answer["RefreshToken"]
         self.use_until = asked + answer["ExpiresIn"] - min(60, answer["ExpiresIn"] / 2)
 

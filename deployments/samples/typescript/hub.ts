@@ -8,7 +8,7 @@ const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class Hub {
   private tokens?: Tokens & { useUntil: number };
-  private renewal?: Promise<string>;
+  private renewal?: Promise<string | Answer>;
 
   constructor(private readonly url: string, private readonly apiKey: string) {
     if (!apiKey) throw new Error("SUPPLYHUB_API_KEY is empty");
@@ -18,27 +18,29 @@ export class Hub {
     let renewed = false;
     for (let attempt = 1, pause = 1000; ; attempt++) {
       const token = await this.token();
-      const answer = await this.send(method, path, body, { authorization: `Bearer ${token}` });
-      if (answer.status >= 200 && answer.status < 300) return (answer.text ? JSON.parse(answer.text) : undefined) as T;
-      if (answer.status === 401 && !renewed) {
+      const refused = typeof token !== "string";
+      const answer = refused ? token : await this.send(method, path, body, { authorization: `Bearer ${token}` });
+      if (answer.status >= 200 && answer.status < 300 && !refused) return (answer.text ? JSON.parse(answer.text) : undefined) as T;
+      if (answer.status === 401 && !refused && !renewed) {
         renewed = true;
         if (this.tokens?.AccessToken === token) this.tokens.useUntil = 0;
       } else if (passing.has(answer.status) && attempt < 5) {
         await sleep(Math.max(pause * (0.75 + Math.random() / 2), 1000 * Math.min(60, Number(answer.headers.get("retry-after")) || 0)));
         pause *= 2;
       } else {
-        throw new Error(`${method} ${path}: ${answer.status} ${answer.text} (request id ${answer.headers.get("x-request-id")})`);
+        throw new Error(`${refused ? "no token for " : ""}${method} ${path}: ${answer.status} ${answer.text} (request id ${answer.headers.get("x-request-id")})`);
       }
     }
   }
 
-  private async token(): Promise<string> {
+  // The access token, or the answer that refused one.
+  private async token(): Promise<string | Answer> {
     if (this.tokens && Date.now() < this.tokens.useUntil) return this.tokens.AccessToken;
     this.renewal ??= this.renew().finally(() => (this.renewal = undefined)); // one renewal for everyone who waits
     return this.renewal;
   }
 
-  private async renew(): Promise<string> {
+  private async renew(): Promise<string | Answer> {
     const asked = Date.now();
     const refreshToken = this.tokens?.RefreshToken;
     this.tokens = undefined; // a refresh token works once
@@ -46,7 +48,7 @@ export class Hub {
     if (refreshToken) answer = await this.send("POST", "/api/external-auth/refresh", { refreshToken }, {});
     // Refused, or its answer was lost: never repeat it.
     if (answer?.status !== 200) answer = await this.send("POST", "/api/external-auth/token", undefined, { "x-api-key": this.apiKey });
-    if (answer.status !== 200) throw new Error(`no token: ${answer.status} ${answer.text}`);
+    if (answer.status !== 200) return answer;
     const tokens = JSON.parse(answer.text) as Tokens;
     const life = tokens.ExpiresIn * 1000;
     this.tokens = { ...tokens, useUntil: asked + life - Math.min(60_000, life / 2) };
