@@ -17,6 +17,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/pack"
@@ -477,5 +478,53 @@ func TestWork_of_a_damaged_packed_body_puts_that_request_off_alone(t *testing.T)
 		if got := len(p.events()); got != 2 || *p.row("acme", 1).DueAt <= noon.UnixMicro() {
 			t.Errorf("%d events are stored, and of the damaged request %+v", got, p.row("acme", 1))
 		}
+	})
+}
+
+// Of those that did not fit into memory together with the others nothing stays in hand.
+func TestWork_of_a_batch_that_met_an_outage_is_all_done_afterwards(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		var rounds []round.Round
+		for id := range int64(16) {
+			p.enqueue("acme", id)
+			if id < 2 { // each is larger than its share
+				p.exec(`UPDATE material_requests SET body = ? WHERE id = ?`, `{"id":1,"shop_code":"s","comment":"`+
+					strings.Repeat("c", 100_000)+`","materials":[]}`, id)
+			}
+			rounds = append(rounds, p.round("acme", id))
+		}
+		var asked atomic.Int64
+		p.world.outbox = func([]round.Outgoing) error {
+			if asked.Add(1) == 1 {
+				return errs.NewUnavailable("The database is away.", time.Second, nil)
+			}
+			return nil
+		}
+		p.Own(allShards(), nil)
+		p.Take(rounds)
+		p.run()
+		wait.Until(t, "all are sent", func() bool {
+			p.now.Add(time.Second.Microseconds())
+			return len(p.world.sentKeys()) == len(rounds)
+		})
+	})
+}
+
+func TestWork_of_a_round_that_the_outbox_always_refuses_fails_after_ten_tries(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		p.world.outbox = func([]round.Outgoing) error { return errors.New("refused") }
+		p.enqueue("acme", 1)
+		for range 10 {
+			p.expectStatus("acme", 1, materials.Enqueued)
+			if err := p.work("acme", 1); err != nil {
+				t.Fatal(err)
+			}
+			p.now.Add(time.Minute.Microseconds())
+		}
+		p.expectStatus("acme", 1, materials.Failed)
 	})
 }

@@ -70,7 +70,7 @@ func (s *Service) workOff(ctx context.Context) {
 func (s *Service) Work(rounds []round.Round) error {
 	for len(rounds) > 0 {
 		n := min(len(rounds), workBatch)
-		rest, err := s.workOn(rounds[:n])
+		_, rest, err := s.workOn(rounds[:n])
 		if err != nil && !errs.IsUnavailable(err) {
 			rest, err = nil, s.workOnEach(rounds[:n])
 		}
@@ -91,7 +91,7 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 		if held[r.SupplierID] {
 			continue
 		}
-		_, err := s.workOn(rounds[i : i+1])
+		read, _, err := s.workOn(rounds[i : i+1])
 		switch {
 		case err == nil:
 		case errs.IsPassing(err):
@@ -99,9 +99,12 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 		case errs.IsUnavailable(err):
 			return err
 		default:
-			err = s.failed(&pending{Request: materials.Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r,
-				err: invalid(err)})
-			if err != nil {
+			p := &pending{Request: materials.Request{SupplierID: r.SupplierID, ID: r.RequestID}, Round: r}
+			if len(read) > 0 {
+				p = read[0]
+			}
+			p.err = invalid(err)
+			if err := s.failed(p); err != nil {
 				return err
 			}
 		}
@@ -109,33 +112,35 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 	return nil
 }
 
-// workOn estimates as many of the rounds as fit into memory together; rest are the others. All but these are no longer
-// in hand when it returns, unless their estimation goes on.
-func (s *Service) workOn(rounds []round.Round) (rest []round.Round, err error) {
+// workOn estimates as many of the rounds as fit into memory together, the requests; rest are the others. All but these
+// are no longer in hand when it returns, unless their estimation goes on. With an error none is rest.
+func (s *Service) workOn(rounds []round.Round) (requests []*pending, rest []round.Round, err error) {
+	var late []*pending
+	defer func() {
+		if err != nil {
+			rest = nil
+		}
+		going := database.Set(rest)
+		for _, p := range late {
+			going[p.Round] = true
+		}
+		s.hand.done(slices.DeleteFunc(slices.Clone(rounds), func(r round.Round) bool { return going[r] })...)
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), workStoreTimeout)
 	defer cancel()
-	read := s.deps.Local()
-	requests, rest, err := s.store.read(ctx, rounds, workBytes)
-	if err != nil {
-		s.hand.done(rounds...)
-		return nil, err
+	at := s.deps.Local()
+	if requests, rest, err = s.store.read(ctx, rounds, workBytes); err != nil {
+		return nil, nil, err
 	}
-	going := database.Set(rest)
 	for _, p := range requests {
-		p.read = read
+		p.read = at
 		s.hand.weigh(p.Round, p.size)
 	}
 	inTime, late, err := s.estimateAll(context.Background(), requests)
-	if err != nil {
-		s.hand.done(rounds...)
-		return nil, err
+	if err == nil {
+		err = s.finish(inTime)
 	}
-	for _, p := range late {
-		going[p.Round] = true
-	}
-	err = s.finish(inTime)
-	s.hand.done(slices.DeleteFunc(slices.Clone(rounds), func(r round.Round) bool { return going[r] })...)
-	return rest, err
+	return requests, rest, err
 }
 
 // flushLate stores what was too slow for its batch. The batch belongs to no single caller, so nothing of its context is
