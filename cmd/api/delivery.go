@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 )
 
 func deliveryCommand() *cobra.Command {
@@ -127,7 +129,7 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter de
 		logctx.Unchanged(ctx)
 		return redelivered{}, err
 	}
-	if !yes && !confirmed(cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
+	if !yes && !confirmed(ctx, cmd, fmt.Sprintf("Redeliver %d %s deliveries?", n, filter.Status)) {
 		return nil, errs.New(errs.Invalid, "nothing is redelivered: answer y, or give --yes")
 	}
 	n, err = a.Deliveries.RedeliverAll(ctx, filter)
@@ -139,10 +141,12 @@ func redeliverAll(ctx context.Context, cmd *cobra.Command, a *app.App, filter de
 
 // confirmed reports whether the operator agrees. It asks on standard error, so that standard output is the result
 // alone.
-func confirmed(cmd *cobra.Command, question string) bool {
+func confirmed(ctx context.Context, cmd *cobra.Command, question string) bool {
 	fmt.Fprint(cmd.ErrOrStderr(), question+" [y/N] ")
+	in := terminal.Input(ctx, func() (io.ReadCloser, error) { return io.NopCloser(cmd.InOrStdin()), nil })
+	defer in.Close()
 	var answer string
-	_, _ = fmt.Fscanln(cmd.InOrStdin(), &answer) // no answer is a no
+	_, _ = fmt.Fscanln(in, &answer) // no answer is a no
 	return answer == "y" || answer == "Y" || answer == "yes"
 }
 

@@ -170,6 +170,11 @@ func operateOn(open opening, logs func(*slog.Logger, *config.Config) *slog.Logge
 ) func(*cobra.Command, []string) error {
 	return configured(func(cmd *cobra.Command, args []string, cfg *config.Config, log *slog.Logger) (
 		result any, err error) {
+		for _, name := range []string{"supplier", "since"} { // a script's unset variable would choose everything
+			if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+				return nil, usage{errors.New("--" + name + " is given without a value")}
+			}
+		}
 		a, err := open(cmd.Context(), cfg, logs(log, cfg))
 		if err != nil {
 			return nil, err

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/supplyhub/supplyhub/internal/app"
-	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/estimates"
 )
 
@@ -58,8 +57,15 @@ func rateSet() *cobra.Command {
 	rateFlags(f, &s)
 	cmd.PreRunE = somethingGiven
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		s.Name = args[0]
-		return setRate(ctx, a.Rates, s, f)
+		return a.Rates.Change(ctx, args[0], cmp.Or(s.EffectiveFrom, a.Rates.Today()), func(s *estimates.Service) {
+			fill := pflag.NewFlagSet("", pflag.ContinueOnError)
+			rateFlags(fill, s)
+			f.Visit(func(given *pflag.Flag) {
+				if fill.Lookup(given.Name) != nil { // it is not one of all commands
+					_ = fill.Set(given.Name, given.Value.String()) // it was read once
+				}
+			})
+		})
 	})
 	return cmd
 }
@@ -70,27 +76,6 @@ func somethingGiven(cmd *cobra.Command, _ []string) error {
 		return errors.New("nothing to change: give at least one of the flags")
 	}
 	return nil
-}
-
-// setRate fills in what was not given from the service as it is on that day.
-func setRate(ctx context.Context, rates *estimates.RateCard, s estimates.Service, given *pflag.FlagSet) (any, error) {
-	s.EffectiveFrom = cmp.Or(s.EffectiveFrom, rates.Today())
-	current, err := rates.Current(ctx, s.Name, s.EffectiveFrom)
-	if errs.KindOf(err) == errs.NotFound {
-		return s, rates.Set(ctx, s)
-	}
-	if err != nil {
-		return nil, err
-	}
-	current.EffectiveFrom = s.EffectiveFrom
-	fill := pflag.NewFlagSet("", pflag.ContinueOnError)
-	rateFlags(fill, &current)
-	given.Visit(func(f *pflag.Flag) {
-		if fill.Lookup(f.Name) != nil { // it is not one of all commands
-			_ = fill.Set(f.Name, f.Value.String()) // it was read once
-		}
-	})
-	return current, rates.Set(ctx, current)
 }
 
 // rateFlags adds a flag for each value of the service, whose default is what the service has.

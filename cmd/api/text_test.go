@@ -101,6 +101,10 @@ func TestRun_says_what_is_wrong_with_a_call_and_exits_2(t *testing.T) {
 		"delivery list --stauts dead": "delivery list [flags]", "delivery list --status ded": "dead",
 		"supplier update sup_x": "nothing to change", "rate set road": "nothing to change",
 		"delivery redeliver": "nothing to redeliver", "delivery redeliver a --status dead": "not both",
+		"retention run --days 36501": "--days must be 1 to 36500", "retention run --days 0": "--days must be 1 to 36500",
+		"delivery list --supplier=": "--supplier is given", "request list --supplier=": "--supplier is given",
+		"delivery redeliver --status dead --supplier=": "--supplier is given", "delivery list --since=": "--since is given",
+		"delivery redeliver --status dead --since=": "--since is given",
 	} {
 		var out, errOut strings.Builder
 		if code := run(t.Context(), strings.Fields(command), &out, &errOut); code != exitUsage || out.Len() > 0 ||

@@ -11,6 +11,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/terminal"
 	"github.com/supplyhub/supplyhub/internal/tracker"
 )
 
@@ -88,13 +89,12 @@ func trackerLoad() *cobra.Command {
 		Example: "  api tracker load records.ndjson --client Fleet\n" +
 			"  gunzip -c records.csv.gz | api tracker load - --client trk_0aB1cD2eF3gH4iJ5"}
 	cmd.RunE = operate(func(ctx context.Context, a *app.App, args []string) (any, error) {
-		file := io.NopCloser(cmd.InOrStdin())
-		if args[0] != "-" {
-			var err error
-			if file, err = os.Open(args[0]); err != nil {
-				return nil, err
+		file := terminal.Input(ctx, func() (io.ReadCloser, error) {
+			if args[0] == "-" {
+				return io.NopCloser(cmd.InOrStdin()), nil
 			}
-		}
+			return os.Open(args[0])
+		})
 		defer file.Close()
 		id, err := clientOf(ctx, a, client)
 		if err != nil {

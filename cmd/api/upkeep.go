@@ -22,7 +22,7 @@ func retentionCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Args: cobra.NoArgs,
 		Example: "  api retention run --days 90\n  api retention run --before 2026-01-01",
 		Short:   "delete finished requests, their estimates and their deliveries that are older"}
-	days := cmd.Flags().Int("days", 0, "how many days are kept, at least 1; RETENTION_DAYS when neither is given")
+	days := cmd.Flags().Int("days", 0, "how many days are kept, 1 to 36500; RETENTION_DAYS when neither is given")
 	text := cmd.Flags().String("before", "",
 		"delete what was made and last changed before this time (RFC 3339) or day (YYYY-MM-DD, UTC)")
 	var before time.Time
@@ -48,8 +48,8 @@ func retentionCommand() *cobra.Command {
 		switch {
 		case cmd.Flags().Changed("days") && cmd.Flags().Changed("before"):
 			return errors.New("give --days or --before, not both")
-		case cmd.Flags().Changed("days") && *days < 1:
-			return errors.New("--days must be at least 1")
+		case cmd.Flags().Changed("days") && (*days < 1 || *days > config.LongestRetention):
+			return fmt.Errorf("--days must be 1 to %d", config.LongestRetention)
 		case cmd.Flags().Changed("before"):
 			if before, err = parseBefore(*text); err != nil {
 				return err

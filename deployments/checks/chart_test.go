@@ -2,6 +2,7 @@ package checks_test
 
 import (
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,7 +37,8 @@ var installations = map[string]string{
 	"everything given": `{nodeSelector: {a: b}, tolerations: [{key: x, operator: Exists}], ` +
 		`image: {tag: v9, pullSecrets: [{name: r}]}, volumes: [{name: nats, secret: {secretName: nats}}], ` +
 		`volumeMounts: [{name: nats, mountPath: /nats}], networkPolicy: {adminFrom: [{namespaceSelector: {}}], ` +
-		`extraEgress: [{ports: [{port: 4318}]}]}, config: {NATS_CREDS: /nats/creds}}`,
+		`extraEgress: [{ports: [{port: 4318}]}], privateNetworks: [10.0.0.0/8, 169.254.0.0/16, "2001:db8::/32"]}, ` +
+		`migration: {roles: true}, config: {NATS_CREDS: /nats/creds}}`,
 	"nothing extra": `{networkPolicy: {enabled: false}, migration: {enabled: false}}`,
 }
 
@@ -271,7 +273,9 @@ func TestChart_refuses_values_that_it_does_not_know_and_secrets_in_the_open(t *t
 	for _, values := range []string{
 		`replicas: 3`, `worker: {autoscaling: {mode: magic}}`, `secrets: {api: ""}`, `config: {WORKER_CONCURRENCY: 64}`,
 		`api: {config: {JWT_SIGNING_KEYS: x}}`,
-		`config: {DATABASE_URL: "postgres://x"}`, `config: {PULSE_API_KEY: x}`, `config: {lower: x}`, `api: {replicas: 0}`,
+		`config: {DATABASE_URL: "postgres://x"}`, `api: {config: {TRACKER_DATABASE_URL: "postgres://x"}}`,
+		`config: {OTEL_EXPORTER_OTLP_HEADERS: x}`, `config: {ADMIN_ADDR: ":1"}`, `api: {config: {HTTP_ADDR: ":1"}}`,
+		`config: {PULSE_API_KEY: x}`, `config: {lower: x}`, `api: {replicas: 0}`,
 	} {
 		if _, err := render(t, values); err == nil {
 			t.Errorf("%s is accepted", values)
@@ -387,6 +391,48 @@ func TestChart_lets_KEDA_and_no_other_pod_ask_for_the_backlog(t *testing.T) {
 				t.Errorf("the network lets in %+v", ingress)
 			}
 		})
+	}
+}
+
+func TestChart_migrates_where_its_pods_run_and_with_their_files(t *testing.T) {
+	t.Parallel()
+	all := objects(t, installations["everything given"])
+	api := get[*appsv1.Deployment](t, all, "Deployment/hub-api").Spec.Template.Spec
+	job := get[*batchv1.Job](t, all, "Job/hub-migrate").Spec.Template.Spec
+	if !maps.Equal(job.NodeSelector, api.NodeSelector) || !slices.Equal(job.Tolerations, api.Tolerations) ||
+		!slices.Equal(job.ImagePullSecrets, api.ImagePullSecrets) || len(job.NodeSelector)*len(job.Tolerations) == 0 {
+		t.Errorf("the migration runs at %v, %v", job.NodeSelector, job.Tolerations)
+	}
+	if !slices.ContainsFunc(job.Volumes, func(v corev1.Volume) bool { return v.Name == "nats" && v.Secret != nil }) {
+		t.Errorf("the migration has no other volumes than %+v", job.Volumes)
+	}
+	for _, c := range slices.Concat(job.InitContainers, job.Containers) {
+		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/nats" }) {
+			t.Errorf("%s mounts %+v", c.Name, c.VolumeMounts)
+		}
+	}
+}
+
+// The API server refuses an exception that is not within its block.
+func TestChart_network_policies_except_networks_of_the_block_s_own_family(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	for _, rule := range get[*networkingv1.NetworkPolicy](t, objects(t, installations["everything given"]),
+		"NetworkPolicy/hub-worker").Spec.Egress {
+		for _, peer := range rule.To {
+			if peer.IPBlock == nil {
+				continue
+			}
+			block := netip.MustParsePrefix(peer.IPBlock.CIDR)
+			for _, except := range peer.IPBlock.Except {
+				if seen++; !block.Contains(netip.MustParsePrefix(except).Addr()) {
+					t.Errorf("%s is no part of %s", except, block)
+				}
+			}
+		}
+	}
+	if seen != 5 {
+		t.Errorf("%d networks are left out, want the five", seen)
 	}
 }
 

@@ -364,7 +364,7 @@ func TestBackup_killed_leaves_nothing_behind_the_next_one(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := func() int {
-		found, err := filepath.Glob(filepath.Join(dir, ".backup", "files", "supplyhub.db"))
+		found, err := filepath.Glob(filepath.Join(dir, ".supplyhub-backup", "files", "supplyhub.db"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,15 +2,19 @@ package acceptance
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
@@ -107,6 +111,68 @@ func TestCommands_whose_output_is_lost_fail(t *testing.T) {
 	}
 }
 
+// An answer that is not given and a file whose rest does not come end with a signal, as all other work does.
+func TestCommands_that_wait_for_input_end_when_they_are_stopped(t *testing.T) {
+	t.Parallel()
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{APIs: 1})
+	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	s := h.Supplier(t, "--webhook-url", receiver.URL)
+	submit(t, s, nil)
+	reaches(t, s, "pending", 1)
+	if _, errOut, code := h.Command(t, "tracker", "client", "create", "--name", "Fleet"); code != 0 {
+		t.Fatal(errOut)
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, waits := range map[string]func(said *lockedBuffer, in io.Writer) bool{
+		"delivery redeliver --status undelivered": func(said *lockedBuffer, _ io.Writer) bool {
+			return strings.Contains(said.String(), "[y/N]")
+		},
+		"tracker load - --client Fleet": func(_ *lockedBuffer, in io.Writer) bool {
+			_, err := in.Write(bytes.Repeat([]byte(" "), 1<<20)) // more than a pipe holds
+			return err == nil
+		},
+		"tracker load " + fifo + " --client Fleet": func(*lockedBuffer, io.Writer) bool {
+			writer, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			if err == nil {
+				t.Cleanup(func() { _ = writer.Close() })
+			}
+			return err == nil
+		},
+	} {
+		cmd := exec.CommandContext(t.Context(), apptest.Binary(t, "api"), strings.Fields(command)...)
+		for name, value := range h.Env {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		said := &lockedBuffer{}
+		cmd.Stderr = said
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { _ = cmd.Wait(); close(ended) }()
+		wait.Until(t, command+" waits", func() bool { return waits(said, in) })
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Errorf("%s: %v, %s", command, err, said)
+		}
+		select {
+		case <-ended:
+		case <-time.After(wait.Limit):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+		if code := cmd.ProcessState.ExitCode(); code != 1 {
+			t.Errorf("%s: exit code %d, %s", command, code, said)
+		}
+	}
+}
+
 func TestServe_names_the_variable_of_what_it_cannot_have(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
@@ -180,6 +246,24 @@ func TestHealthcheck_exits_0_when_its_process_is_ready(t *testing.T) {
 			!strings.Contains(errOut, "ADMIN_ADDR") {
 			t.Errorf("%s has ended: exit code %d, %s", name, code, errOut)
 		}
+	}
+}
+
+// The operator listener knows localhost by every name of its address.
+func TestHealthcheck_asks_by_a_name_that_the_listener_knows(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Host
+		_, _ = io.WriteString(w, `{"status":"ok","checks":{}}`)
+	}))
+	t.Cleanup(server.Close)
+	admin := "ADMIN_ADDR=" + strings.TrimPrefix(server.URL, "http://")
+	if _, errOut, code := runIn(t, t.TempDir(), "api", []string{admin}, "healthcheck"); code != 0 {
+		t.Fatal(errOut)
+	}
+	if host := <-asked; host != "localhost" {
+		t.Errorf("it asks %s", host)
 	}
 }
 

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -134,5 +135,30 @@ func TestWebhookIDs_are_not_given_again_after_a_restore(t *testing.T) {
 			}
 			accounted(t, h)
 		})
+	}
+}
+
+// A key that only the service has in its environment is not in the backup.
+func TestBackup_names_every_key_that_it_does_not_hold(t *testing.T) {
+	t.Parallel()
+	h, dir := apptest.Start(t, apptest.Embedded, apptest.Options{APIs: 1}), t.TempDir()
+	others := filepath.Join(dir, ".backup", "of another program")
+	if err := os.MkdirAll(others, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(h.Env["DATA_DIR"], "secrets_key")); err != nil {
+		t.Fatal(err)
+	}
+	out, errOut, code := h.Command(t, "backup", filepath.Join(dir, "b.tar"), "-o", "json")
+	var made struct{ Holds, Keep []string }
+	if err := json.Unmarshal([]byte(out), &made); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v, %s", code, err, errOut)
+	}
+	if slices.Contains(made.Holds, "secrets_key") || !slices.Contains(made.Keep, "SECRETS_KEY") ||
+		!slices.Contains(made.Holds, "jwt_signing_keys") || slices.Contains(made.Keep, "JWT_SIGNING_KEYS") {
+		t.Errorf("it holds %v and says to keep %v", made.Holds, made.Keep)
+	}
+	if _, err := os.Stat(others); err != nil {
+		t.Errorf("a directory of others next to the backup: %v", err)
 	}
 }

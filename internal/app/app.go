@@ -139,7 +139,7 @@ func (a *pipeline) open(ctx context.Context, u use) error {
 	}
 	var err error
 	if u.role != "" {
-		if a.tracing, err = telemetry.NewTracing(ctx, Environment(), u.role); err != nil {
+		if a.tracing, err = telemetry.NewTracing(ctx, Environment(), u.role, a.log); err != nil {
 			return err
 		}
 	}

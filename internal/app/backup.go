@@ -30,7 +30,7 @@ import (
 const (
 	backupMark   = "supplyhub-backup.json"
 	backupFormat = 1
-	staging      = ".backup" // a directory next to the backup, while it is made
+	staging      = ".supplyhub-backup" // a directory next to the backup, while it is made
 	stagingLock  = "lock"
 	stagingFiles = "files"
 )
@@ -43,7 +43,7 @@ var errNoCopy = errors.New("DATABASE_URL is set: this command copies DATA_DIR, w
 	"PostgreSQL up with `pg_dump --format=custom` or a base backup, restore it with pg_restore, run ANALYZE then, and " +
 	"keep JWT_SIGNING_KEYS, SECRETS_KEY and WEBHOOK_SIGNING_SECRETS with it (deployments/backup.md)")
 
-// Backup is what was copied. Keep names the variables whose values are in no file of DATA_DIR, and so not in it.
+// Backup is what was copied. Keep names the variables whose values are not in it.
 type Backup struct {
 	File      string    `json:"file"`
 	Bytes     int64     `json:"bytes"`
@@ -86,7 +86,7 @@ func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return b, fmt.Errorf("%s is there already: a backup overwrites nothing", file)
 	}
-	b = Backup{File: file, CreatedAt: a.Now(), Keep: a.kept()}
+	b = Backup{File: file, CreatedAt: a.Now()}
 	copied := filepath.Join(dir, stagingFiles, filepath.Base(a.cfg.SQLitePath()))
 	if err := a.db.CopyTo(ctx, copied); err != nil {
 		return b, err
@@ -98,6 +98,7 @@ func (a *App) Backup(ctx context.Context, file string) (b Backup, err error) {
 	if b.Bytes, b.Holds, err = a.pack(whole, copied, b.CreatedAt); err != nil {
 		return b, fmt.Errorf("write the backup: %w", err)
 	}
+	b.Keep = a.kept(b.Holds)
 	return b, errs.Doing("write the backup", errors.Join(ctx.Err(), place(whole, file)))
 }
 
@@ -117,17 +118,18 @@ func stage(near string) (dir string, lock *flock.Flock, err error) {
 	return dir, lock, errors.Join(os.RemoveAll(files), os.Mkdir(files, 0o700))
 }
 
-// kept returns the variables whose values this configuration gives, instead of files in DATA_DIR.
-func (a *App) kept() []string {
+// kept returns the variables whose values are not in the backup: this configuration gives them, or the service's does.
+func (a *App) kept(holds []string) []string {
 	names := []string{}
 	for _, v := range []struct {
-		name  string
-		value config.Secret
+		name, file string
+		value      config.Secret
 	}{
-		{"JWT_SIGNING_KEYS", a.cfg.SigningKeys}, {"SECRETS_KEY", a.cfg.SecretsKeys},
-		{"WEBHOOK_SIGNING_SECRETS", a.cfg.WebhookSecrets}, {"OPERATOR_TOKEN", a.cfg.OperatorToken},
+		{"JWT_SIGNING_KEYS", signingKeysFile, a.cfg.SigningKeys}, {"SECRETS_KEY", secretsKeyFile, a.cfg.SecretsKeys},
+		{"WEBHOOK_SIGNING_SECRETS", webhooksFile, a.cfg.WebhookSecrets},
+		{"OPERATOR_TOKEN", operatorTokenFile, a.cfg.OperatorToken},
 	} {
-		if v.value != "" {
+		if v.value != "" || !slices.Contains(holds, v.file) {
 			names = append(names, v.name)
 		}
 	}

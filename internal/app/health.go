@@ -46,6 +46,7 @@ func health(ctx context.Context, adminAddr string) (h Health, err error) {
 	if err != nil {
 		return h, fmt.Errorf("ADMIN_ADDR: %w", err)
 	}
+	request.Host = "localhost" // the listener may not know the name that ADMIN_ADDR gives this machine
 	status, body, err := ask(request)
 	switch {
 	case err != nil:

@@ -44,7 +44,7 @@ var waits = []struct {
 		database.ShareLock database.insertAside database.loadSQLite
 		deliveries.CatchUp deliveries.DueAgain deliveries.SetAside deliveries.lockOf deliveries.reopen
 		deliveries.begin deliveries.store receivers.lockFailing receivers.moved
-		estimates.remove estimates.save
+		estimates.alone estimates.save
 		materials.choose materials.fail materials.lock materials.nextRound materials.redelivered
 		notify.add
 		products.apply products.lock products.write

@@ -127,6 +127,8 @@ func Configure(environ map[string]string, role config.Role, logs io.Writer) (*co
 	}
 	out, ok := logs.(*terminal.Writer)
 	log := telemetry.NewLogger(logs, cfg.LogFormat, cfg.LogLevel, ok && out.IsTerminal())
+	slog.SetLogLoggerLevel(slog.LevelDebug) // what libraries print by themselves, such as a receiver's stray bytes
+	slog.SetDefault(log)
 	for _, warning := range config.Misspelled(environ) {
 		log.Warn("unknown variable in the environment", "error", warning)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,7 +104,7 @@ func (c *Config) check(f *faults) {
 	f.bad(c.OperatorToken != "" && len(c.OperatorToken) < shortestToken, "OPERATOR_TOKEN",
 		"must have at least 16 characters")
 	f.between("SUPPLIER_RATE_LIMIT", c.RateLimit, 0, 1_000_000)
-	f.between("RETENTION_DAYS", c.Retention, 0, 36500)
+	f.between("RETENTION_DAYS", c.Retention, 0, LongestRetention)
 	f.bad(c.CacheTTL < 0, "SCOREBOARD_CACHE_TTL", "must not be negative")
 	f.bad(!httpAddress(c.PrimaryURL), "SPORTMONKS_BASE_URL", mustBeHTTP)
 	f.bad(!httpAddress(c.FallbackURL), "BALLDONTLIE_BASE_URL", mustBeHTTP)
@@ -185,6 +186,13 @@ func (c *Config) checkEvents(f *faults) {
 	}
 }
 
+var tracesHeaders = regexp.MustCompile("^" + tracesHeader + "(," + tracesHeader + ")*$")
+
+// LongestRetention is in days.
+const LongestRetention = 36500
+
+const tracesHeader = "[ \\t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+[ \\t]*=([^,%]|%[0-9A-Fa-f]{2})*"
+
 // checkTraces looks at the standard OTEL variables that would otherwise fail at the first span.
 func checkTraces(f *faults, environ map[string]string) {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
@@ -192,6 +200,11 @@ func checkTraces(f *faults, environ map[string]string) {
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
 		f.bad(!oneOf(environ[name], "", "http/protobuf"), name, "must be http/protobuf: nothing else is spoken")
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+		// The exporter would log a pair that it cannot read, with its value.
+		f.bad(environ[name] != "" && !tracesHeaders.MatchString(environ[name]), name,
+			"must be NAME=VALUE, several with a comma between; a % in a value is written %25")
 	}
 	for _, kind := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
 		for _, name := range []string{"OTEL_EXPORTER_OTLP_" + kind, "OTEL_EXPORTER_OTLP_TRACES_" + kind} {

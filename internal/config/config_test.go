@@ -58,7 +58,8 @@ func TestLoad_every_bad_value_is_named_and_none_is_shown(t *testing.T) {
 		"JWT_SIGNING_KEYS": "hunter2", "RECEIVER_CONCURRENCY": "ten",
 		"OPERATOR_WEBHOOK_URL": "https://u:hunter2@x", "OPERATOR_WEBHOOK_SECRET": "hunter2",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": ":::hunter2", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc",
-		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/hunter2",
+		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/hunter2", "OTEL_EXPORTER_OTLP_HEADERS": "api-key:hunter2",
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "a=b,authorization=Bearer hunter2%zz",
 	}
 	keys := config.Rule{Variable: "JWT_SIGNING_KEYS", Check: func(string) error { return errors.New("key 1 is none") }}
 	_, err := config.Load(bad, config.ForAPI, keys)

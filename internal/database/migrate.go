@@ -138,7 +138,10 @@ func (d *DB) state(ctx context.Context) (s schemaState, err error) {
 // migrateSQLite migrates while it holds the lock file, which the operating system frees when a process dies.
 func (d *DB) migrateSQLite(ctx context.Context) (err error) {
 	file := flock.New(d.lock)
-	if err := file.Lock(); err != nil {
+	waiting, cancel := context.WithTimeout(ctx, lockTries*lockPoll)
+	defer cancel()
+	defer d.noteWaiting(ctx).Stop()
+	if _, err := file.TryLockContext(waiting, lockPoll); err != nil {
 		return fmt.Errorf("migrate: lock %s: %w", d.lock, err)
 	}
 	defer func() { err = errors.Join(err, file.Unlock()) }()
@@ -165,7 +168,7 @@ func (d *DB) migratePostgres(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	provider, err := own.provider(goose.WithLocker(noting{locker, d.log}))
+	provider, err := own.provider(goose.WithLocker(noting{locker, d}))
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -181,16 +184,20 @@ func held(err error) bool {
 // noting is a lock whose waiting is in the log.
 type noting struct {
 	lock.Locker
-	log *slog.Logger
+	db *DB
 }
 
 // Lock waits for the lock.
 func (n noting) Lock(ctx context.Context, db *sql.DB) error {
-	timer := time.AfterFunc(lockNote, func() {
-		n.log.WarnContext(ctx, "waiting for another process's migration", "longest", lockTries*lockPoll)
-	})
-	defer timer.Stop()
+	defer n.db.noteWaiting(ctx).Stop()
 	return n.Locker.Lock(ctx, db)
+}
+
+// noteWaiting writes to the log what a start waits for, unless it is stopped before.
+func (d *DB) noteWaiting(ctx context.Context) *time.Timer {
+	return time.AfterFunc(lockNote, func() {
+		d.log.WarnContext(ctx, "waiting for another process's migration", "longest", lockTries*lockPoll)
+	})
 }
 
 // up applies what is missing, each migration in a transaction of its own, and logs each.

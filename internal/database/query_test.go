@@ -25,6 +25,12 @@ func (w *written) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
+func (w *written) Reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Reset()
+}
+
 func (w *written) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,7 @@
 package database_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -109,29 +111,62 @@ func TestMigrations_that_were_released_are_not_edited(t *testing.T) {
 
 func TestMigrate_says_what_it_waits_for_and_takes_the_lock_of_a_process_that_died(t *testing.T) {
 	t.Parallel()
-	url := databasetest.EmptyPostgres(t)
+	url, path := databasetest.EmptyPostgres(t), filepath.Join(t.TempDir(), "x.db")
 	exec(t.Context(), t, raw(t, url, ""), `CREATE TABLE goose_lock (
 			lock_id bigint NOT NULL PRIMARY KEY, locked boolean NOT NULL DEFAULT false,
 		locked_at timestamptz NULL, locked_by text NULL, lease_expires_at timestamptz NULL, updated_at timestamptz NULL)`)
 	exec(t.Context(), t, raw(t, url, ""), `INSERT INTO goose_lock VALUES (`+strconv.FormatInt(lock.DefaultLockID, 10)+
 		`, true, now(), 'dead', 'infinity', now())`)
-	var log written
-	db, err := database.Open(t.Context(), database.Config{URL: url, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
+	another := flock.New(path + ".lock")
+	if err := another.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
-	migrated := make(chan error, 1)
-	go func() { migrated <- db.Migrate(t.Context()) }()
-	for !strings.Contains(log.String(), "waiting for another process's migration") {
-		select {
-		case err := <-migrated:
-			t.Fatalf("it took the lock: %v", err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	exec(t.Context(), t, raw(t, url, ""), `UPDATE goose_lock SET lease_expires_at = now()`)
-	if err := <-migrated; err != nil {
-		t.Fatal(err)
+	for name, died := range map[string]func(t *testing.T){
+		"postgres": func(t *testing.T) {
+			exec(t.Context(), t, raw(t, url, ""), `UPDATE goose_lock SET lease_expires_at = now()`)
+		},
+		"sqlite": func(t *testing.T) {
+			if err := another.Unlock(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log written
+			config := database.Config{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))}
+			if name == "postgres" {
+				config.URL, config.Path = url, ""
+			}
+			db, err := database.Open(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			stopped, stop := context.WithCancel(t.Context())
+			defer stop()
+			for _, ctx := range []context.Context{stopped, t.Context()} {
+				log.Reset()
+				migrated := make(chan error, 1)
+				go func() { migrated <- db.Migrate(ctx) }()
+				for !strings.Contains(log.String(), "waiting for another process's migration") {
+					select {
+					case err := <-migrated:
+						t.Fatalf("it took the lock: %v", err)
+					case <-time.After(10 * time.Millisecond):
+					}
+				}
+				if stop(); ctx == stopped {
+					if err := <-migrated; !errors.Is(err, context.Canceled) {
+						t.Fatalf("one that was stopped: %v", err)
+					}
+					continue
+				}
+				died(t)
+				if err := <-migrated; err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -102,18 +102,24 @@ func inForce(card []Service, day string) []Service {
 // List returns the whole card, ordered by service and day, with what is not in force yet and what is not any more.
 func (c *RateCard) List(ctx context.Context) ([]Service, error) { return c.store.all(ctx) }
 
-// Current returns the service as it is on the day (YYYY-MM-DD); errs.NotFound when the card has none of that name by
-// then.
-func (c *RateCard) Current(ctx context.Context, name, day string) (Service, error) {
-	card, err := c.store.all(ctx)
-	if err != nil {
-		return Service{}, err
-	}
-	services := inForce(card, day)
-	if i := slices.IndexFunc(services, func(s Service) bool { return s.Name == name }); i >= 0 {
-		return services[i], nil
-	}
-	return Service{}, unknownService(name)
+// Change stores, from the day (YYYY-MM-DD) on, what change makes of the service as it is on that day, or of a new one.
+// Two changes at once are both made. Errors are Set's.
+func (c *RateCard) Change(ctx context.Context, name, day string, change func(*Service)) (s Service, err error) {
+	err = c.store.alone(ctx, "change a delivery service", func(ctx context.Context) error {
+		card, err := c.store.all(ctx)
+		if err != nil {
+			return err
+		}
+		s = Service{Name: name}
+		services := inForce(card, day)
+		if i := slices.IndexFunc(services, func(s Service) bool { return s.Name == name }); i >= 0 {
+			s = services[i]
+		}
+		s.EffectiveFrom = day
+		change(&s)
+		return c.Set(ctx, s)
+	})
+	return s, err
 }
 
 // Today returns the São Paulo day.

@@ -36,13 +36,9 @@ func TestRateCard_a_change_counts_from_its_day_and_elsewhere_within_a_second(t *
 		if got := price(t, elsewhere, now, "road"); got != 3500 {
 			t.Fatalf("the first card's minimum is %d", got)
 		}
-		road, err := here.Current(t.Context(), "road", "2026-11-23")
-		if err != nil {
-			t.Fatal(err)
-		}
-		road.MinimumCents, road.EffectiveFrom = 9900, "2026-11-25"
-		if err := here.Set(t.Context(), road); err != nil {
-			t.Fatal(err)
+		dearer := func(road *estimates.Service) { road.MinimumCents = 9900 }
+		if road, err := here.Change(t.Context(), "road", "2026-11-25", dearer); err != nil || road.BaseCents == 0 {
+			t.Fatalf("%+v, %v", road, err)
 		}
 		now = now.Add(time.Second)
 		if got := price(t, elsewhere, now, "road"); got != 3500 {
@@ -81,6 +77,30 @@ func TestRateCard_keeps_at_least_one_service(t *testing.T) {
 		}
 		if list, _ := c.List(t.Context()); len(list) != 1 {
 			t.Errorf("%d services are left", len(list))
+		}
+	})
+}
+
+func TestRateCard_makes_both_of_two_changes_at_once(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		c := estimates.New(db, time.Now, time.Now)
+		for n := range int64(20) {
+			var group sync.WaitGroup
+			for _, change := range []func(*estimates.Service){
+				func(s *estimates.Service) { s.BaseCents = 1000 + n }, func(s *estimates.Service) { s.PerKgCents = 2000 + n },
+			} {
+				group.Go(func() {
+					if _, err := c.Change(t.Context(), "road", "2026-11-25", change); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			road, err := c.Change(t.Context(), "road", "2026-11-25", func(*estimates.Service) {})
+			if err != nil || road.BaseCents != 1000+n || road.PerKgCents != 2000+n {
+				t.Fatalf("round %d: %+v, %v", n, road, err)
+			}
 		}
 	})
 }

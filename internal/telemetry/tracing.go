@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -17,6 +18,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
@@ -35,7 +37,7 @@ type Tracing struct {
 // NewTracing exports spans as the standard OTEL variables of the environment say (OTLP over HTTP), of a service named
 // supplyhub-<role> unless OTEL_SERVICE_NAME is set. Without OTEL_EXPORTER_OTLP_ENDPOINT or
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT nothing is traced.
-func NewTracing(ctx context.Context, environ map[string]string, role string) (*Tracing, error) {
+func NewTracing(ctx context.Context, environ map[string]string, role string, log *slog.Logger) (*Tracing, error) {
 	given := environ["OTEL_EXPORTER_OTLP_ENDPOINT"] != "" || environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] != ""
 	if !given || environ["OTEL_SDK_DISABLED"] == "true" || environ["OTEL_TRACES_EXPORTER"] == "none" {
 		return &Tracing{}, nil
@@ -49,6 +51,9 @@ func NewTracing(ctx context.Context, environ map[string]string, role string) (*T
 	if err != nil {
 		return nil, fmt.Errorf("set up tracing: %w", err)
 	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("tracing failed", "error", errs.NewUnavailable("Traces are not exported.", 0, err))
+	}))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
 	return &Tracing{Provider: provider, shutdown: provider.Shutdown}, nil
 }

@@ -3,6 +3,8 @@
 package terminal
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,6 +37,21 @@ func (w *Writer) Write(text []byte) (int, error) {
 		return 0, err
 	}
 	return len(text), nil
+}
+
+// Input returns what open opens. Its reads end with ctx: a person, a pipe or the other end of a FIFO may never come.
+func Input(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
+	reader, writer := io.Pipe()
+	go func() {
+		in, err := open()
+		if err == nil {
+			_, err = io.Copy(writer, in)
+			err = errors.Join(err, in.Close())
+		}
+		_ = writer.CloseWithError(err) // never fails
+	}()
+	context.AfterFunc(ctx, func() { _ = writer.CloseWithError(ctx.Err()) })
+	return reader
 }
 
 // Lost returns why what was written to a Writer did not come out; nil: all of it did.

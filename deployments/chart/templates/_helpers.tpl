@@ -33,14 +33,31 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end }}
 
+{{/* What every pod says: its rights, where its image comes from and which nodes it may run on. */}}
+{{- define "supplyhub.anyPod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext:
+  {{- include "supplyhub.podSecurity" . | nindent 2 }}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{/* What a pod of the component says besides its container: call with (list $ "api"). */}}
 {{- define "supplyhub.pod" -}}
 {{- $ := index . 0 -}}
-automountServiceAccountToken: false
-enableServiceLinks: false
+{{ include "supplyhub.anyPod" $ }}
 terminationGracePeriodSeconds: 45 # the processes drain for up to 30 s, DRAIN_DELAY included
-securityContext:
-  {{- include "supplyhub.podSecurity" $ | nindent 2 }}
 topologySpreadConstraints:
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname
@@ -48,20 +65,8 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         {{- include "supplyhub.selector" . | nindent 8 }}
-{{- with $.Values.image.pullSecrets }}
-imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- with $.Values.volumes }}
 volumes:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $.Values.nodeSelector }}
-nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with $.Values.tolerations }}
-tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
