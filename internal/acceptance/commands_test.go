@@ -115,7 +115,9 @@ func TestCommands_whose_output_is_lost_fail(t *testing.T) {
 func TestCommands_that_wait_for_input_end_when_they_are_stopped(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Embedded, apptest.Options{APIs: 1})
-	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	receiver := apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})
 	s := h.Supplier(t, "--webhook-url", receiver.URL)
 	submit(t, s, nil)
 	reaches(t, s, "pending", 1)

@@ -84,8 +84,9 @@ func (q *Queue) ensureStream(ctx context.Context) error {
 	if reflect.DeepEqual(have, want) {
 		return nil
 	}
-	q.log.Warn("the queue's stream is not as it should be, it is put right", "stream", q.cfg.Stream)
-	_, err = q.js.UpdateStream(ctx, want)
+	if _, err = q.js.UpdateStream(ctx, want); err == nil { // else it is tried again each second, and the reason is noted
+		q.log.Warn("the queue's stream was not as it should be, it is put right", "stream", q.cfg.Stream)
+	}
 	return err
 }
 

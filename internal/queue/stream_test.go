@@ -111,6 +111,41 @@ func TestHealth_of_a_queue_that_takes_nothing(t *testing.T) {
 	wait.Until(t, "it is well again", func() bool { return q.Health() == nil })
 }
 
+// A server that has no room for it refuses the change each time; the log says so once and never that it was made.
+func TestStream_that_cannot_be_put_right_is_no_line_each_time(t *testing.T) {
+	t.Parallel()
+	server := queuetest.New(t)
+	ready(t, open(t, queue.Config{URL: server.URL(), Installation: "ours"}))
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	asked, err := nc.SubscribeSync("$JS.API.STREAM.UPDATE.>")
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log lines
+	q, err := queue.Open(t.Context(), queue.Config{URL: server.URL(), Installation: "ours", MaxBytes: 1 << 60,
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(q.Close)
+	for range 3 {
+		if _, err := asked.NextMsg(wait.Limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait.Until(t, "it says why", func() bool { return q.Health() != nil && log.count("NATS_MAX_BYTES") > 0 })
+	if log.count("put right") != 0 || log.count("level=WARN") != 1 {
+		t.Errorf("the log has %d warnings, %d of what was not done", log.count("level=WARN"), log.count("put right"))
+	}
+}
+
 func TestStream_of_another_installation_is_refused(t *testing.T) {
 	t.Parallel()
 	server := queuetest.New(t)
