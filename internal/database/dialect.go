@@ -3,6 +3,7 @@ package database
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 )
 
@@ -77,4 +78,10 @@ func (d Dialect) Values(values any) any {
 	}
 	text, _ := json.Marshal(values) // texts and numbers never fail
 	return string(text)
+}
+
+// Text returns a text of a stranger's, such as an error's, as both engines take it: valid UTF-8 without NUL, of so many
+// bytes at most. PostgreSQL refuses any other one, with all that its transaction writes.
+func Text(text string, limit int) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), limit)], ""), "\x00", "")
 }

@@ -2,9 +2,9 @@ package deliveries
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 // errorLimit is the longest error text that is kept, in bytes.
@@ -44,24 +44,13 @@ func NewResult(j Begun, a Answer, outcome Outcome, began time.Time, took time.Du
 	}
 	switch {
 	case a.Err != nil:
-		r.Err = cleanText(a.Err.Error())
+		r.Err = database.Text(a.Err.Error(), errorLimit)
 	case j.Destination != OwnEndpoint:
-		r.Err = cleanText(a.Cause())
+		r.Err = database.Text(a.Cause(), errorLimit)
 	case a.Status/100 != 2:
 		r.Err = notTaken
 	}
 	return r
-}
-
-// cleanText makes any text fit for the database: bounded, valid UTF-8, without NUL.
-func cleanText(text string) string {
-	if len(text) > errorLimit {
-		text = text[:errorLimit]
-		for !utf8.RuneStart(text[len(text)-1]) {
-			text = text[:len(text)-1]
-		}
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }
 
 // Reason returns in a few words why the attempt did not deliver.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -72,9 +71,7 @@ func (d *Notifier) Note(ctx context.Context, notices ...notice.Notice) error {
 	}
 	now := d.deps.Now()
 	for _, n := range notices {
-		if len(n.Error) > longest {
-			n.Error = strings.ToValidUTF8(n.Error[:longest], "")
-		}
+		n.Error = database.Text(n.Error, longest)
 		if err := d.store.add(ctx, n, now); err != nil {
 			return fmt.Errorf("store operator notice: %w", err)
 		}

@@ -251,15 +251,18 @@ func TestNotifier_sends_what_a_dead_process_had_begun(t *testing.T) {
 	})
 }
 
-func TestNotifier_shortens_a_long_error_between_its_characters(t *testing.T) {
+func TestNotifier_stores_any_error_shortened_between_its_characters(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		r := newRig(t, db)
 		r.run(1)
-		r.note(notice.Notice{Type: notice.ReceiverFailing, SupplierID: "a", Error: "x" + strings.Repeat("é", 300)})
-		r.until("the event", func() bool { return len(r.arrived()) == 1 })
-		if e := r.arrived()[0].Data.LastError; e == nil || *e != "x"+strings.Repeat("é", 249) {
-			t.Errorf("the error is %v", e)
+		texts := []string{"x" + strings.Repeat("é", 300), "status \x00503\xff", strings.Repeat("\x80", 600) + "é"}
+		for i, want := range []string{"x" + strings.Repeat("é", 249), "status 503", ""} {
+			r.note(notice.Notice{Type: notice.ReceiverFailing, SupplierID: fmt.Sprint(i), Error: texts[i]})
+			r.until("the event", func() bool { return len(r.arrived()) == i+1 })
+			if e := r.arrived()[i].Data.LastError; (e == nil) != (want == "") || e != nil && *e != want {
+				t.Errorf("%q is sent as %+v", texts[i], r.arrived()[i].Data)
+			}
 		}
 	})
 }
