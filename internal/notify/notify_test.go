@@ -180,6 +180,26 @@ func TestNotifier_sums_up_a_minute_from_the_first_and_sends_each_event_once_over
 	})
 }
 
+func TestNotifier_sums_up_in_the_newer_event_while_the_one_before_waits_for_its_last_second(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		// PostgreSQL then reads the table as it lies, and the older one last
+		databasetest.Exec(t, db, `DROP INDEX operator_events_due`)
+		r := newRig(t, db)
+		r.run(1)
+		for i := range 3 {
+			r.note(notice.Notice{Type: notice.DeliveryDead, SupplierID: "a", Subject: fmt.Sprint("msg_", i)})
+			r.gathered()
+			if i == 0 {
+				r.pass(60*time.Second + 500*time.Millisecond)
+			}
+			databasetest.Exec(t, db, `UPDATE operator_events SET count = count WHERE at = (SELECT min(at) FROM operator_events)`)
+		}
+		r.pass(2 * time.Minute)
+		r.until("two events", func() bool { got := r.arrived(); return len(got) == 2 && got[0].Data.Count == 2 })
+	})
+}
+
 func TestNotifier_sends_a_receivers_events_at_once_each_by_itself(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {

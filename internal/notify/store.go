@@ -84,10 +84,11 @@ func (s store) queryEvents(ctx context.Context, statement string, args ...any) (
 	return events, nil
 }
 
-// openEvents returns the ones that may take more in. One that is attempted meanwhile is not saved any more.
+// openEvents returns the ones that may take more in, the newest of each key last: for a second after its minute one is
+// there with the next. One that is attempted meanwhile is not saved any more.
 func (s store) openEvents(ctx context.Context, now time.Time) ([]*event, error) {
 	events, err := s.queryEvents(ctx, `SELECT `+eventColumns+` FROM operator_events
-		WHERE due_at > $1 AND attempts = 0 AND type IN ($2, $3)`+s.db.RowLock(` FOR UPDATE`),
+		WHERE due_at > $1 AND attempts = 0 AND type IN ($2, $3) ORDER BY at`+s.db.RowLock(` FOR UPDATE`),
 		now.UnixMicro(), notice.DeliveryDead, notice.RequestFailed)
 	return events, errs.Doing("read open operator events", err)
 }
