@@ -69,9 +69,9 @@ type Attempt struct {
 	Response   string    `json:"response"`    // the answer's first 1 KiB; bytes that are not UTF-8 are replaced
 }
 
-// Interrupted is the error of an attempt without an end: f took it from its worker. It is not stored with the attempt:
+// interrupted is the error of an attempt without an end: f took it from its worker. It is not stored with the attempt:
 // who shows one that has no duration, and that no worker has, shows this.
-const Interrupted = "interrupted: the worker ended during this attempt"
+const interrupted = "interrupted: the worker ended during this attempt"
 
 // Begun is an attempt that is begun in the database (b, c). It is the worker's while that has its lease. The result (e)
 // names Worker and Number: when another worker took the attempt over (f), the row has others and nothing is written.

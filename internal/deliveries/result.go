@@ -63,7 +63,7 @@ func (r Result) Reason() string {
 	case r.Err != "":
 		return r.Err
 	default:
-		return "no answer"
+		return interrupted
 	}
 }
 

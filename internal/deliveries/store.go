@@ -36,16 +36,20 @@ func NewDueStore(db *database.DB) *DueStore { return &DueStore{Tables{db}} }
 // Postgres reports whether the tables are PostgreSQL's.
 func (s *Tables) Postgres() bool { return s.DB.Engine() == database.Postgres }
 
-// Claimed is a delivery whose next attempt is begun, or which is dead because the last one of its series had no end.
+// Claimed is a delivery whose next attempt is begun, or which is dead because its series is used up.
 type Claimed struct {
 	Begun
 	Dead bool
+	last Result // of a dead one
 }
+
+// Reason returns why the last attempt of a dead one did not deliver.
+func (c Claimed) Reason() string { return c.last.Reason() }
 
 // places returns where database.Query reads a claimed row to.
 func (c *Claimed) places() []any {
 	return []any{&c.ID, &c.Destination, &c.Round.SupplierID, &c.Round.RequestID, &c.Round.UID, &c.Round.Number,
-		&c.Number, &c.Series, &c.Dead, &c.TraceID, &c.TraceParent, &c.Body}
+		&c.Number, &c.Series, &c.Dead, &c.last.status, &c.last.Err, &c.TraceID, &c.TraceParent, &c.Body}
 }
 
 // Claim begins the next attempt of as many due deliveries as are wanted of each destination, the longest due first; the

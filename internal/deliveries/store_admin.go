@@ -159,7 +159,7 @@ func (r attemptRow) attempt(underWay bool) Attempt {
 	case r.Error != "":
 		a.Error = &r.Error
 	case r.DurationUs == nil && !underWay:
-		a.Error = new(Interrupted)
+		a.Error = new(interrupted)
 	}
 	if r.DurationUs != nil {
 		a.DurationMS = new(*r.DurationUs / 1000)

@@ -57,14 +57,16 @@ func (s *AttemptStore) claimOf(ctx context.Context, first string, suppliers, des
 				last_started_at = $3, last_duration_us = NULL, last_status = NULL, last_error = '', last_response = NULL,
 				last_url = NULL
 			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series < $5))`+of+`
-			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, false AS dead
+			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, false AS dead,
+				last_status, last_error
 		), dead AS (
 			UPDATE webhook_deliveries SET status = 'dead', updated_at = $3
 			WHERE id = ANY (ARRAY(SELECT id FROM due WHERE series >= $5))`+of+`
-			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, true AS dead
+			RETURNING id, uid, round, destination, supplier_id, request_id, attempts, series, true AS dead,
+				last_status, last_error
 		)
 		SELECT c.id, c.destination, c.supplier_id, c.request_id, c.uid, c.round, c.attempts, c.series, c.dead,
-			e.trace_id, coalesce(e.trace_parent, ''), e.body
+			c.last_status, c.last_error, e.trace_id, coalesce(e.trace_parent, ''), e.body
 		FROM (SELECT * FROM begun UNION ALL SELECT * FROM dead) c
 		CROSS JOIN LATERAL (SELECT trace_id, trace_parent, body FROM webhook_events
 			WHERE uid = c.uid AND round = c.round`+of+` OFFSET 0) e`, args, (*Claimed).places)

@@ -67,6 +67,7 @@ func (s *AttemptStore) beginSQLite(ctx context.Context, ids []string, now time.T
 func (s *AttemptStore) updateClaimed(ctx context.Context, set string, args ...any) ([]Claimed, error) {
 	return database.Query(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries SET `+set+` AND `+s.DB.AnyOf("id", 1)+`
 		RETURNING id, destination, supplier_id, request_id, uid, round, attempts, series, status = 'dead',
+			last_status, last_error,
 			(SELECT trace_id FROM webhook_events e WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round),
 			coalesce((SELECT trace_parent FROM webhook_events e
 				WHERE e.uid = webhook_deliveries.uid AND e.round = webhook_deliveries.round), ''),

@@ -267,7 +267,7 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 }
 
 // claim begins the attempts in the database and has each transaction's sent as soon as it is committed. A delivery
-// whose last attempt was interrupted is dead instead. A delivery to a supplier without a receiver waits for one.
+// whose schedule is used up is dead instead. A delivery to a supplier without a receiver waits for one.
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int, send func([]job)) error {
 	var suppliers []string
 	for destination := range wants {
@@ -360,11 +360,12 @@ func (d *Dispatcher) claimDue(ctx context.Context, wants map[string]int, supplie
 	}
 	for _, c := range claimed {
 		if c.Dead {
-			d.deps.Log.WarnContext(c.Context(ctx), "webhook delivery is dead: its last attempt was interrupted")
-			if err := d.lost(ctx, c.Begun, deliveries.Dead, deliveries.Interrupted); err != nil {
+			reason := c.Reason()
+			d.deps.Log.WarnContext(c.Context(ctx), "webhook delivery is dead: its schedule is used up", "error", reason)
+			if err := d.lost(ctx, c.Begun, deliveries.Dead, reason); err != nil {
 				return nil, err
 			}
-			if err := d.notices.Note(ctx, deliveries.DeadNotice(c.Round, c.ID, deliveries.Interrupted)); err != nil {
+			if err := d.notices.Note(ctx, deliveries.DeadNotice(c.Round, c.ID, reason)); err != nil {
 				return nil, err
 			}
 		}

@@ -3,6 +3,7 @@ package sending_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/notify"
 	"github.com/supplyhub/supplyhub/internal/sending"
 )
 
@@ -46,6 +48,38 @@ func TestAttempt_of_a_dead_worker_is_made_again_within_seconds_whatever_the_time
 		if d.Status != deliveries.Delivered || d.AttemptCount != 2 || d.Attempts[0].Error == nil ||
 			!strings.Contains(*d.Attempts[0].Error, "interrupted") {
 			t.Errorf("the delivery is %+v", d)
+		}
+	})
+}
+
+func TestDelivery_whose_schedule_became_shorter_dies_for_what_its_last_attempt_came_to(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db, setup{idle: true, deps: func(d *sending.Deps) {
+			d.Schedule, d.Notifier = nil, notify.New(notify.Deps{DB: d.DB, Log: d.Log, Now: d.Now})
+		}})
+		r.add(event("acme", 1, 1))
+		r.suppliers.learn("other", r.acme.URL, r.secret)
+		r.add(event("other", 2, 1))
+		for _, statement := range []string{
+			`UPDATE webhook_deliveries SET attempts = 1, series = 1, last_started_at = 1`,
+			`UPDATE webhook_deliveries SET last_duration_us = 1, last_status = 503, last_error = 'its own log says why'
+				WHERE destination = 'acme'`,
+			`UPDATE webhook_deliveries SET last_duration_us = 1, last_error = 'no answer within 15s' WHERE destination = 'own'`,
+		} {
+			databasetest.Exec(t, db, statement)
+		}
+		r.start()
+		r.settled()
+		got, err := database.Column[string](t.Context(), db.SQL(t.Context()),
+			`SELECT error FROM operator_notices ORDER BY error`)
+		want := []string{"interrupted: the worker ended during this attempt", "no answer within 15s", "no answer within 15s",
+			"status 503: its own log says why"}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("the operator is notified of %q: %v", got, err)
+		}
+		if e := r.ledger.noted(); len(e) != 2 || !strings.HasSuffix(e[0], "delivered: no answer within 15s") {
+			t.Errorf("the ledger was called with %q", e)
 		}
 	})
 }

@@ -430,7 +430,7 @@ func (m *stateModel) show(t *rapid.T) {
 		}
 		for i, a := range detail.Attempts {
 			ended, underWay := d.record[i].took >= 0, d.state == "begun" && i == len(d.record)-1
-			interrupted := a.Error != nil && *a.Error == deliveries.Interrupted
+			interrupted := a.Error != nil && strings.HasPrefix(*a.Error, "interrupted:")
 			if interrupted != (!ended && !underWay) {
 				t.Fatalf("attempt %d is shown as %+v, of %+v", a.Number, a, *d)
 			}
