@@ -27,7 +27,7 @@ type Config[J any] struct {
 // Report says how an attempt ended.
 type Report struct {
 	OK   bool // the destination took it
-	Void bool // nothing was sent: it says nothing of the destination
+	Void bool // nothing was sent, or it was cut off: it says nothing of the destination
 	Took time.Duration
 }
 

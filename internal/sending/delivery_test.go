@@ -317,6 +317,9 @@ func TestStop_waits_for_attempts_in_flight_and_cuts_off_what_outlasts_the_drain(
 		if cut == 0 || done == 0 {
 			t.Errorf("%d attempts were cut off and %d finished", cut, done)
 		}
+		if state, err := r.ReceiverState(t.Context(), "acme"); err != nil || state != (receivers.ReceiverState{}) {
+			t.Errorf("a receiver that was only slow is %+v: %v", state, err)
+		}
 	})
 }
 

@@ -255,7 +255,7 @@ func (d *Dispatcher) lost(ctx context.Context, j deliveries.Begun, ended deliver
 // have taken over (f). That may wait, so a pause is looked for after it. The look may take long: where the next renewal
 // is late by then, both are asked again. The slot is free when the answer is there, up to 20 ms before the result is
 // written: a crash in between is f. The health of the receiver, the agenda and the metrics take the answer in at once,
-// the database by e.
+// the database by e. A call that the drain cut off says nothing of the receiver's health.
 func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak) {
 	ctx := j.Context(d.sending)
 	for fresh := false; !fresh; fresh = d.lease.worker() == j.Worker {
@@ -284,10 +284,13 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	outcome := d.schedule.Outcome(j.Destination, a, j.Series, now, rand.Float64())
 	r := deliveries.NewResult(j.Begun, a, outcome, now.Add(-took), took)
 	r.Ended, r.Measured = now, time.Now()
-	streak := ended(dispatch.Report{OK: succeeded(j, a), Took: took})
+	cut := errors.Is(a.Err, errStopping)
+	streak := ended(dispatch.Report{OK: succeeded(j, a), Void: cut, Took: took})
 	if j.Destination != deliveries.OwnEndpoint {
 		r.Address, r.URL = receivers.AddressOf(j.target.URL), caller.ShownURL(j.address())
-		d.Learn(ctx, r, streak)
+		if !cut {
+			d.Learn(ctx, r, streak)
+		}
 	}
 	if outcome.Status == deliveries.Pending {
 		d.agenda.expect(outcome.Next)
