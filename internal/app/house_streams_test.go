@@ -88,3 +88,31 @@ func TestHouse_reads_have_a_limit(t *testing.T) {
 		})
 	}
 }
+
+// Calls one after the other keep a dead HTTP/2 connection from being idle: each transport that keeps connections asks
+// one that is silent whether it is alive.
+func TestHouse_connections_that_are_kept_are_asked_whether_they_live(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test || isHelper(path.Dir(f.name)) || strings.HasPrefix(f.name, "deployments/bench/") {
+			continue
+		}
+		transports, asked := 0, 0
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if slices.Contains([]string{"http.Transport", "http.DefaultTransport", "http.DefaultClient"}, exprName(n)) {
+					transports++
+				}
+			case *ast.KeyValueExpr:
+				if name := exprName(n.Key); name == "SendPingTimeout" || name == "DisableKeepAlives" {
+					asked++
+				}
+			}
+			return true
+		})
+		if transports > 0 && asked == 0 {
+			t.Errorf("%s keeps connections and never asks whether they live", f.name)
+		}
+	}
+}

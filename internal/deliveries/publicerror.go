@@ -65,7 +65,7 @@ func PublicError(text string) string {
 		{"tls:", handshake}, {"handshake", handshake},
 		{"HTTP response to HTTPS", "the receiver answered http where https was expected"},
 		{"unreachable", nowhere}, {"no route", nowhere},
-		{"timeout", late}, {"deadline", late},
+		{"timeout", late}, {"deadline", late}, {"connection lost", late},
 		{"EOF", "the connection was closed before an answer"},
 		{"malformed HTTP", "the answer was not HTTP"},
 		{"server response headers", "the answer's headers are too large"},

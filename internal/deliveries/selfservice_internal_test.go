@@ -39,7 +39,8 @@ func TestPublicError_names_no_address(t *testing.T) {
 
 		"something from 10.0.0.5 that was never thought of":                      "the call failed",
 		"dial tcp 93.184.216.34:443: the receiver's address is not a public one": notPublic,
-		"EOF": "the connection was closed before an answer", "status 503": "status 503",
+		"EOF": "the connection was closed before an answer", "http2: client connection lost": late,
+		"status 503":           "status 503",
 		"no answer within 15s": "no answer within 15s", interrupted: interrupted,
 	} {
 		if got := PublicError(text); got != want {

@@ -33,6 +33,7 @@ const (
 	connectTimeout  = 10 * time.Second
 	ownIdle         = 30 * time.Second // below the idle timeout of our own server
 	receiverIdle    = 4 * time.Second  // below the 5 s after which widespread servers close idle connections
+	pingAfter       = 5 * time.Second  // above it: a receiver gets pings during calls alone
 	userAgent       = "supplyhub-webhooks/1"
 )
 
@@ -63,12 +64,14 @@ func newSender(deps Deps) *sender {
 }
 
 // newTransport keeps enough connections for all attempts at once. It knows no proxy: behind one the dialer would not
-// see where a call goes.
+// see where a call goes. An HTTP/2 connection that has gone silent is asked whether it is alive, as all calls take the
+// same one and would keep a dead one from being idle. A receiver that is only slow has as long for that as for a call.
 func newTransport(deps Deps, idle time.Duration, dialer *net.Dialer) *http.Transport {
 	return &http.Transport{
 		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
 		MaxIdleConns: 4 * max(deps.Concurrency, 1), MaxIdleConnsPerHost: max(deps.Concurrency, 1), IdleConnTimeout: idle,
 		TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: responseHeaders,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: deps.Timeout},
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 	defaultTimeout   = 90 * time.Second // a call that waits for estimates takes up to 60 s
 	defaultUserAgent = "supplyhub-go-client"
 	idleConnections  = 32
+	pingAfter        = 15 * time.Second // of silence: calls would keep a dead HTTP/2 connection from being idle
 )
 
 // Config says how a service is reached. BaseURL and APIKey are required.
@@ -75,6 +76,7 @@ func httpClient(h *http.Client) *http.Client {
 		if transport, ok := http.DefaultTransport.(*http.Transport); ok {
 			own := transport.Clone()
 			own.MaxIdleConnsPerHost = idleConnections
+			own.HTTP2 = cmp.Or(own.HTTP2, &http.HTTP2Config{SendPingTimeout: pingAfter})
 			h.Transport = own
 		}
 	}

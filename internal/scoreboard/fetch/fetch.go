@@ -55,7 +55,9 @@ func New(base, key string, log *slog.Logger) *Client {
 	c := &http.Client{
 		Timeout: callLimit,
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-			MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, IdleConnTimeout: idle},
+			MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections, IdleConnTimeout: idle,
+			// calls would keep a dead HTTP/2 connection from being idle
+			HTTP2: &http.HTTP2Config{SendPingTimeout: callLimit, PingTimeout: callLimit}},
 		// A redirect elsewhere would take the key along or lose it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
