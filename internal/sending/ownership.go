@@ -105,7 +105,7 @@ func (d *owner) own(ctx context.Context, shards []int, m members) error {
 	for _, shard := range shards {
 		_, had := slices.BinarySearch(o.owned, shard)
 		switch {
-		case had:
+		case had, o.owners[shard] == m.worker: // it was given away, and the worker that was to take it did not
 		case slices.Contains(m.live, o.owners[shard]):
 			o.former[o.owners[shard]] = struct{}{}
 		default:
@@ -120,6 +120,10 @@ func (d *owner) own(ctx context.Context, shards []int, m members) error {
 		if elsewhere, err = d.attempts.HeldBy(ctx, former); err != nil {
 			return err
 		}
+		maps.DeleteFunc(elsewhere, func(destination string, _ int) bool {
+			_, mine := slices.BinarySearch(shards, round.ShardOf(destination))
+			return !mine
+		})
 	}
 	o.mu.Lock()
 	o.owned = shards

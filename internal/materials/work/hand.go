@@ -29,7 +29,7 @@ type hand struct {
 
 	mu      sync.Mutex
 	may     sync.Cond             // something may begin, or the hand is closed
-	rounds  map[round.Round]int64 // all that wait or are under way, and the bytes counted of each
+	rounds  map[round.Round]int64 // waits, or the bytes counted of one that is under way
 	lines   map[string]*line      // of the suppliers that have some
 	turn    []*line               // those with rounds that wait; the next one is first
 	waiting int
@@ -38,6 +38,9 @@ type hand struct {
 	idle    chan struct{} // holds a note when nothing may begin although some were refused
 	closed  bool
 }
+
+// waits stands for the bytes of a round that is not begun.
+const waits = -1
 
 // line is one supplier's.
 type line struct {
@@ -82,7 +85,7 @@ func (h *hand) add(rounds []round.Round) {
 			h.turn = append(h.turn, l)
 		}
 		l.waiting = append(l.waiting, r)
-		h.rounds[r] = 0
+		h.rounds[r] = waits
 		h.waiting++
 	}
 	h.may.Broadcast()
@@ -146,7 +149,10 @@ func (h *hand) take(n int) (rounds []round.Round) {
 		l := h.turn[0]
 		h.turn = h.turn[1:]
 		some := min(len(l.waiting), n-len(rounds), perTurn, h.share(l))
-		rounds = append(rounds, l.waiting[:some]...)
+		for _, r := range l.waiting[:some] {
+			h.rounds[r] = 0
+			rounds = append(rounds, r)
+		}
 		if l.waiting = l.waiting[some:]; len(l.waiting) > 0 {
 			h.turn = append(h.turn, l)
 		} else {
@@ -180,20 +186,20 @@ func (h *hand) share(l *line) int {
 func (h *hand) weigh(r round.Round, bytes int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, known := h.rounds[r]; known {
+	if had, known := h.rounds[r]; known && had != waits {
 		h.rounds[r] += bytes
 		h.lines[r.SupplierID].running.bytes += bytes
 		h.running.bytes += bytes
 	}
 }
 
-// done ends rounds that were begun.
+// done ends those of the rounds that are begun. Others may have been ended before, and wait again.
 func (h *hand) done(rounds ...round.Round) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range rounds {
 		bytes, known := h.rounds[r]
-		if !known {
+		if !known || bytes == waits {
 			continue
 		}
 		delete(h.rounds, r)
