@@ -2,15 +2,16 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -21,6 +22,9 @@ type call struct {
 	query  url.Values
 	body   any  // nil for none
 	safe   bool // to repeat after an answer was lost: the second call changes nothing that the first did not
+
+	status  int    // of its success, 200 when it is 0
+	members string // that the body of its success has at least, separated by spaces
 }
 
 const (
@@ -91,16 +95,36 @@ func (c *Client) send(ctx context.Context, k call, body []byte, header http.Head
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return errorOf(k.method, k.path, response)
 	}
-	if decode != nil {
-		text, err := whole(response.Body)
-		if err == nil {
-			err = decode(text)
-		}
-		if err != nil {
-			return fmt.Errorf("read the answer to %s %s: %w", k.method, k.path, err)
+	text, err := whole(response.Body) // to its end, so that the connection is used again
+	if err == nil {
+		err = k.check(response.StatusCode, text)
+	}
+	if err == nil && decode != nil {
+		err = decode(text)
+	}
+	if err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", k.method, k.path, err)
+	}
+	return nil
+}
+
+// check returns an error when a success is not the service's own: a proxy may answer in its place.
+func (k call) check(status int, text []byte) error {
+	if want := cmp.Or(k.status, http.StatusOK); status != want {
+		return fmt.Errorf("its status is %d, not %d", status, want)
+	}
+	if k.members == "" {
+		return nil
+	}
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(text, &body); err != nil {
+		return err
+	}
+	for name := range strings.FieldsSeq(k.members) {
+		if value := string(body[name]); value == "" || value == "null" && name != "next_cursor" {
+			return fmt.Errorf("it has no %s", name)
 		}
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // a connection whose answer was read to its end is used again
 	return nil
 }
 
@@ -111,6 +135,9 @@ func fetch[T any](ctx context.Context, c *Client, k call) (T, error) {
 		var fresh T
 		if err := json.Unmarshal(text, &fresh); err != nil {
 			return err
+		}
+		if string(bytes.TrimSpace(text)) == "null" {
+			return errors.New("it is null")
 		}
 		value = fresh
 		return nil

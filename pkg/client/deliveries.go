@@ -89,13 +89,15 @@ func (c *Client) DeliveryPage(ctx context.Context, f DeliveryFilter, limit int, 
 // Delivery returns a delivery with its event and attempts.
 func (c *Client) Delivery(ctx context.Context, id string) (DeliveryDetail, error) {
 	return fetch[DeliveryDetail](ctx, c,
-		call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id), safe: true})
+		call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id), safe: true,
+			members: "id status event attempts"})
 }
 
 // Redeliver starts a new series of attempts for the delivery under the same webhook-id; of a pending one the next
 // attempt is made now.
 func (c *Client) Redeliver(ctx context.Context, id string) error {
-	return c.do(ctx, call{method: http.MethodPost, path: deliveriesPath + "/" + url.PathEscape(id) + "/redeliver"}, nil)
+	return c.do(ctx, call{method: http.MethodPost, path: deliveriesPath + "/" + url.PathEscape(id) + "/redeliver",
+		status: http.StatusAccepted, members: "id status"}, nil)
 }
 
 // Recovery chooses what Recover sends again: the deliveries of a state that were made since a moment, and before Until
@@ -114,6 +116,7 @@ func (c *Client) Recover(ctx context.Context, r Recovery) (int64, error) {
 	}{r.Status, r.Since.UTC(), r.Until.UTC()}
 	answer, err := fetch[struct {
 		Redelivered int64 `json:"redelivered"`
-	}](ctx, c, call{method: http.MethodPost, path: deliveriesPath + "/redeliver", body: body})
+	}](ctx, c, call{method: http.MethodPost, path: deliveriesPath + "/redeliver", body: body,
+		status: http.StatusAccepted, members: "redelivered"})
 	return answer.Redelivered, err
 }

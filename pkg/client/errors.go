@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// The meanings of an *Error, for errors.Is. A network failure is none of these: it comes as net/http returns it.
+// The meanings of an *Error, for errors.Is. None of these are a network failure, which comes as net/http
+// returns it, and a success that is not the service's own, such as the page of a firewall.
 var (
 	ErrInvalid         = errors.New("client: the service refuses the body or the parameters")             // 400, 413, 415
 	ErrUnauthorized    = errors.New("client: the API key or the token is not valid")                      // 401

@@ -53,6 +53,7 @@ func (c *Client) syncProduct(ctx context.Context, action string, p Product, upda
 	}{action, updatedAt, p}
 	answer, err := fetch[struct {
 		Status ProductStatus `json:"status"`
-	}](ctx, c, call{method: http.MethodPost, path: "/api/products/sync", body: body, safe: true})
+	}](ctx, c, call{method: http.MethodPost, path: "/api/products/sync", body: body, safe: true,
+		members: "status"})
 	return answer.Status, err
 }

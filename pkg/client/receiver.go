@@ -67,7 +67,7 @@ type PortalSession struct {
 
 // Receiver returns the supplier's receiver.
 func (c *Client) Receiver(ctx context.Context) (Receiver, error) {
-	return fetch[Receiver](ctx, c, call{method: http.MethodGet, path: receiverPath, safe: true})
+	return fetch[Receiver](ctx, c, call{method: http.MethodGet, path: receiverPath, safe: true, members: "state"})
 }
 
 // SetReceiver makes url the place of the supplier's webhook calls: they go below it, or to itself with the request's id
@@ -76,28 +76,31 @@ func (c *Client) SetReceiver(ctx context.Context, url string) (Receiver, error) 
 	body := struct {
 		URL string `json:"url"`
 	}{url}
-	return fetch[Receiver](ctx, c, call{method: http.MethodPut, path: receiverPath, body: body, safe: true})
+	return fetch[Receiver](ctx, c, call{method: http.MethodPut, path: receiverPath, body: body, safe: true,
+		members: "state"})
 }
 
 // DeleteReceiver ends the calls. Pending deliveries are kept for a new receiver.
 func (c *Client) DeleteReceiver(ctx context.Context) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: receiverPath, safe: true}, nil)
+	return c.do(ctx, call{method: http.MethodDelete, path: receiverPath, safe: true, status: http.StatusNoContent}, nil)
 }
 
 // PauseReceiver keeps deliveries as pending until ResumeReceiver. Without a receiver both are ErrConflict.
 func (c *Client) PauseReceiver(ctx context.Context) (Receiver, error) {
-	return fetch[Receiver](ctx, c, call{method: http.MethodPost, path: receiverPath + "/pause", safe: true})
+	return fetch[Receiver](ctx, c, call{method: http.MethodPost, path: receiverPath + "/pause", safe: true,
+		members: "state"})
 }
 
 // ResumeReceiver sends what was kept, in its order. Only the operator resumes a receiver that the operator paused.
 func (c *Client) ResumeReceiver(ctx context.Context) (Receiver, error) {
-	return fetch[Receiver](ctx, c, call{method: http.MethodPost, path: receiverPath + "/resume", safe: true})
+	return fetch[Receiver](ctx, c, call{method: http.MethodPost, path: receiverPath + "/resume", safe: true,
+		members: "state"})
 }
 
 // TestReceiver makes the service send one signed test call now, to where deliveries go. A receiver that does not
 // answer is not an error: TestCall says what came of it.
 func (c *Client) TestReceiver(ctx context.Context) (TestCall, error) {
-	return fetch[TestCall](ctx, c, call{method: http.MethodPost, path: receiverPath + "/test"})
+	return fetch[TestCall](ctx, c, call{method: http.MethodPost, path: receiverPath + "/test", members: "id"})
 }
 
 // RotateSecret makes a new secret and returns it, the only time that it is shown. Both sign until overlap (0 to 168 h)
@@ -108,7 +111,8 @@ func (c *Client) RotateSecret(ctx context.Context, overlap time.Duration) (webho
 	}{overlap.String()}
 	answer, err := fetch[struct {
 		Secret string `json:"webhook_secret"`
-	}](ctx, c, call{method: http.MethodPost, path: receiverPath + "/rotate-secret", body: body})
+	}](ctx, c, call{method: http.MethodPost, path: receiverPath + "/rotate-secret", body: body,
+		members: "webhook_secret"})
 	if err != nil {
 		return webhook.Secret{}, err
 	}
@@ -126,5 +130,6 @@ func (c *Client) EventTypes(ctx context.Context) ([]EventType, error) {
 
 // CreatePortalSession returns a link for a person who shall see and repair the supplier's deliveries in a browser.
 func (c *Client) CreatePortalSession(ctx context.Context) (PortalSession, error) {
-	return fetch[PortalSession](ctx, c, call{method: http.MethodPost, path: "/api/portal-sessions"})
+	return fetch[PortalSession](ctx, c, call{method: http.MethodPost, path: "/api/portal-sessions",
+		status: http.StatusCreated, members: "url expires_at"})
 }

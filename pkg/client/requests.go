@@ -11,7 +11,10 @@ import (
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
-const requestsPath = "/api/material-requests"
+const (
+	requestsPath   = "/api/material-requests"
+	requestMembers = "id status" // of every answer about one request
+)
 
 // Status is a material request's state.
 type Status string
@@ -81,12 +84,18 @@ func requestPath(id int64) string { return requestsPath + "/" + strconv.FormatIn
 // request again is a success and is processed once; another one under the same id is ErrConflict. Repeated items are
 // ErrUnprocessable with Error.Duplicates.
 func (c *Client) CreateRequest(ctx context.Context, r NewRequest) error {
-	return c.do(ctx, call{method: http.MethodPost, path: requestsPath, body: r, safe: true}, nil)
+	return c.do(ctx, call{method: http.MethodPost, path: requestsPath, body: r, safe: true,
+		status: http.StatusCreated, members: requestMembers}, nil)
 }
 
 // Request returns one of the supplier's requests.
 func (c *Client) Request(ctx context.Context, id int64) (Request, error) {
-	return fetch[Request](ctx, c, call{method: http.MethodGet, path: requestPath(id), safe: true})
+	return c.request(ctx, id, nil)
+}
+
+func (c *Client) request(ctx context.Context, id int64, query url.Values) (Request, error) {
+	return fetch[Request](ctx, c, call{method: http.MethodGet, path: requestPath(id), query: query, safe: true,
+		members: requestMembers})
 }
 
 const (
@@ -104,7 +113,7 @@ func (c *Client) Wait(ctx context.Context, id int64) (Request, error) {
 	query := url.Values{"wait": {wait.String()}}
 	for {
 		begun := time.Now()
-		r, err := fetch[Request](ctx, c, call{method: http.MethodGet, path: requestPath(id), query: query, safe: true})
+		r, err := c.request(ctx, id, query)
 		if err != nil || r.Status != Enqueued {
 			return r, err
 		}
@@ -136,7 +145,8 @@ func requestFilter(status Status) url.Values {
 // Reestimate asks for fresh estimates of a request that is Estimated or Failed. It is not repeated when its answer is
 // lost: read the request to see what became of it.
 func (c *Client) Reestimate(ctx context.Context, id int64) error {
-	return c.do(ctx, call{method: http.MethodPost, path: requestPath(id) + "/re-estimate"}, nil)
+	return c.do(ctx, call{method: http.MethodPost, path: requestPath(id) + "/re-estimate",
+		status: http.StatusAccepted, members: requestMembers}, nil)
 }
 
 // Select chooses an estimate, permanently. The same choice again is a success; another one, or one too early, is
@@ -144,6 +154,7 @@ func (c *Client) Reestimate(ctx context.Context, id int64) error {
 func (c *Client) Select(ctx context.Context, id int64, estimateID string) (Selection, error) {
 	return fetch[Selection](ctx, c, call{
 		method: http.MethodPatch, path: requestPath(id) + "/selected-estimate", safe: true,
+		members: "id estimate_id selected_at",
 		body: struct {
 			EstimateID string `json:"estimate_id"`
 		}{estimateID},
@@ -153,7 +164,7 @@ func (c *Client) Select(ctx context.Context, id int64, estimateID string) (Selec
 // PostEstimates hands the service estimates of the supplier's own. It needs the scope estimates:write.
 func (c *Client) PostEstimates(ctx context.Context, e webhook.Event) error {
 	return c.do(ctx, call{method: http.MethodPost, path: requestPath(e.Data.RequestID) + "/delivery-estimates", body: e,
-		safe: true}, nil)
+		safe: true, members: requestMembers}, nil)
 }
 
 // Orders iterates over the selected requests of all suppliers, the latest selection first. It needs the scope

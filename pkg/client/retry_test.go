@@ -13,6 +13,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/pkg/client"
 	"github.com/supplyhub/supplyhub/pkg/client/clienttest"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 // started returns a service with a client that has its token already.
@@ -190,6 +191,85 @@ func TestRetry_after_a_lost_answer(t *testing.T) {
 				}
 				s.Wait()
 			})
+		})
+	}
+}
+
+// A firewall or a proxy may answer in the service's place: that is a lost answer, whatever its status promises.
+func TestRetry_of_a_success_that_is_not_the_services(t *testing.T) {
+	t.Parallel()
+	const otherStatus = http.StatusNonAuthoritativeInfo
+	first := func(c *client.Client, ctx context.Context) error {
+		for _, err := range c.Requests(ctx, "") {
+			return err
+		}
+		return nil
+	}
+	for name, one := range map[string]struct {
+		call     func(*client.Client, context.Context) error
+		status   int // of its success
+		repeated bool
+	}{
+		"CreateRequest": {func(c *client.Client, ctx context.Context) error { return safeCall(ctx, c) }, 201, true},
+		"Reestimate":    {func(c *client.Client, ctx context.Context) error { return c.Reestimate(ctx, 1) }, 202, false},
+		"Redeliver":     {func(c *client.Client, ctx context.Context) error { return c.Redeliver(ctx, "m") }, 202, false},
+		"Recover":       {func(c *client.Client, ctx context.Context) error { return unsafeCall(ctx, c) }, 202, false},
+		"PostEstimates": {func(c *client.Client, ctx context.Context) error {
+			return c.PostEstimates(ctx, webhook.Event{})
+		}, 200, true},
+		"DeleteReceiver": {(*client.Client).DeleteReceiver, 204, true},
+		"Revoke":         {(*client.Client).Revoke, 204, true},
+		"Requests":       {first, 200, true},
+		"Request": {func(c *client.Client, ctx context.Context) (err error) {
+			_, err = c.Request(ctx, 1)
+			return err
+		}, 200, true},
+		"Wait": {func(c *client.Client, ctx context.Context) (err error) {
+			_, err = c.Wait(ctx, 1)
+			return err
+		}, 200, true},
+		"Select": {func(c *client.Client, ctx context.Context) (err error) {
+			_, err = c.Select(ctx, 1, "e")
+			return err
+		}, 200, true},
+		"Receiver": {func(c *client.Client, ctx context.Context) (err error) {
+			_, err = c.Receiver(ctx)
+			return err
+		}, 200, true},
+		"EventTypes": {func(c *client.Client, ctx context.Context) (err error) {
+			_, err = c.EventTypes(ctx)
+			return err
+		}, 200, true},
+		"CreatePortalSession": {func(c *client.Client, ctx context.Context) (err error) {
+			_, err = c.CreatePortalSession(ctx)
+			return err
+		}, 201, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, body := range []string{"<html>Blocked</html>", "{}", "null", `{"data":null,"next_cursor":null}`} {
+				for _, status := range []int{one.status, otherStatus} {
+					if one.status == http.StatusNoContent && status == one.status {
+						continue // it has no body
+					}
+					synctest.Test(t, func(t *testing.T) {
+						s, c := started(t)
+						s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+							w.WriteHeader(status)
+							_, _ = io.WriteString(w, body)
+							return true
+						})
+						before, want := len(s.Calls()), 1
+						if one.repeated {
+							want = 5
+						}
+						err := one.call(c, t.Context())
+						if calls := len(s.Calls()) - before; err == nil || calls != want {
+							t.Errorf("%d %s: %v after %d calls, want %d", status, body, err, calls, want)
+						}
+					})
+				}
+			}
 		})
 	}
 }

@@ -157,7 +157,7 @@ func (c *Client) Revoke(ctx context.Context) error {
 	if refresh == "" {
 		return nil
 	}
-	k := call{method: http.MethodPost, path: revokePath, safe: true}
+	k := call{method: http.MethodPost, path: revokePath, safe: true, status: http.StatusNoContent}
 	return c.repeat(ctx, k, func() error { return c.send(ctx, k, refreshBody(refresh), http.Header{}, nil) })
 }
 
@@ -175,5 +175,5 @@ type Supplier struct {
 
 // Ping checks that the service can be reached and takes the client's credentials. It needs no scope.
 func (c *Client) Ping(ctx context.Context) (Ping, error) {
-	return fetch[Ping](ctx, c, call{method: http.MethodGet, path: "/api/external/ping", safe: true})
+	return fetch[Ping](ctx, c, call{method: http.MethodGet, path: "/api/external/ping", safe: true, members: "supplier"})
 }

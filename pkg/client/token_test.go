@@ -255,7 +255,7 @@ func TestToken_that_cannot_be_used_ends_the_call_after_one_more_at_most(t *testi
 				c, err := client.New(client.Config{BaseURL: "http://hub.example", APIKey: "key",
 					HTTP: &http.Client{Transport: answers(func(r *http.Request) string {
 						if r.Method == http.MethodGet {
-							return `{}`
+							return `{"supplier":{}}`
 						}
 						asked++
 						time.Sleep(2 * time.Second)
