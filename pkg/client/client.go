@@ -25,7 +25,7 @@ const (
 // Config says how a service is reached. BaseURL and APIKey are required.
 type Config struct {
 	BaseURL string // scheme, host and, behind a proxy, the path that the service's paths follow
-	APIKey  string // hub_sk_…; it goes to the token endpoint only
+	APIKey  string // hub_sk_…; it goes to the token endpoint only, without white space around it
 
 	// HTTP makes the calls; one with a timeout of 90 seconds by default. Redirects are never followed: the API key
 	// would go along to the host that is named.
@@ -48,21 +48,22 @@ type Client struct {
 // New checks config and returns a client. It makes no call: the first one that needs a token fetches it.
 func New(config Config) (*Client, error) {
 	base, err := url.Parse(config.BaseURL)
+	key := strings.TrimSpace(config.APIKey)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("client: BaseURL: %w", err)
 	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
 		return nil, errors.New("client: BaseURL must be an http or https address")
-	case base.User != nil || base.RawQuery != "" || base.Fragment != "":
+	case base.User != nil || strings.ContainsAny(config.BaseURL, "?#"):
 		return nil, errors.New("client: BaseURL must have no user, query or fragment")
-	case config.APIKey == "":
-		return nil, errors.New("client: APIKey is empty")
+	case key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, errors.New("client: APIKey is empty, or has characters that no key has")
 	}
 	c := &Client{
-		base: strings.TrimSuffix(base.String(), "/"), http: httpClient(config.HTTP),
+		base: strings.TrimRight(base.String(), "/"), http: httpClient(config.HTTP),
 		userAgent: cmp.Or(config.UserAgent, defaultUserAgent), attempts: cmp.Or(config.Attempts, defaultAttempts),
 	}
-	c.session = newSession(c, config.APIKey)
+	c.session = newSession(c, key)
 	return c, nil
 }
 

@@ -229,11 +229,23 @@ func TestNew_refuses_what_cannot_work(t *testing.T) {
 		"credentials in it": {BaseURL: "https://a:b@hub", APIKey: "k"},
 		"not an address":    {BaseURL: "https://hub:port", APIKey: "k"},
 		"no key":            {BaseURL: "https://hub"},
+		"an empty query":    {BaseURL: "https://hub?", APIKey: "k"},
+		"an empty fragment": {BaseURL: "https://hub#", APIKey: "k"},
+		"a blank key":       {BaseURL: "https://hub", APIKey: " \n"},
+		"a key of lines":    {BaseURL: "https://hub", APIKey: "hub_sk_secret\nx"},
+		"a key of others":   {BaseURL: "https://hub", APIKey: "hub_sk_secret\u00e7"},
 	} {
-		if _, err := client.New(config); err == nil {
-			t.Errorf("%s: no error", name)
+		if _, err := client.New(config); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
+	s := clienttest.New(clienttest.Config{})
+	c, err := client.New(client.Config{BaseURL: "http://hub.test//", APIKey: " " + s.APIKey + "\n",
+		HTTP: &http.Client{Transport: handlerTransport{s}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPing(t, c)
 }
 
 // A proxy may answer 200 with a page of its own, and a token may be as good as over when it arrives.
