@@ -113,6 +113,9 @@ func TestCopied(t *testing.T) {
 	}
 	for _, p := range callers {
 		rule(t, p.name+": its credentials follow no redirect", func(t *testing.T) { redirects(t, p) })
+		rule(t, p.name+": a key that no header can carry ends it at its start, and is not printed",
+			func(t *testing.T) { badKeys(t, p) })
+		rule(t, p.name+": an answer that is not the service's is no success", func(t *testing.T) { strangeAnswers(t, p) })
 		rule(t, p.name+": an answer without end ends with an error", func(t *testing.T) { endlessAnswers(t, p) })
 	}
 }
@@ -125,6 +128,27 @@ func badSecrets(t *testing.T, p copied) {
 		p.start(t, "WEBHOOK_SECRET="+secret, "PORT="+freePort(t), "SUPPLYHUB_URL=http://127.0.0.1:1",
 			"SUPPLYHUB_API_KEY=k").fails(t, "WEBHOOK_SECRET")
 	}
+}
+
+func badKeys(t *testing.T, p copied) {
+	for _, key := range []string{" ", "hub_sk_\nhidden", "hub_sk_\u00e7hidden", "hub sk hidden"} {
+		r := p.start(t, "SUPPLYHUB_URL=http://127.0.0.1:1", "SUPPLYHUB_API_KEY="+key)
+		if r.fails(t, "is empty, or has characters that no key has"); strings.Contains(r.printed(), "hidden") {
+			t.Errorf("it printed the key:\n%s", r.printed())
+		}
+	}
+}
+
+func strangeAnswers(t *testing.T, p copied) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/external-auth/token" {
+			_, _ = io.WriteString(w, tokens)
+			return
+		}
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(service.Close)
+	p.start(t, "SUPPLYHUB_URL="+service.URL+"//", "SUPPLYHUB_API_KEY=hub_sk_1").fails(t, "")
 }
 
 // hostileCallers attacks a receiver in every way at once, while a call of the service is answered as ever.
@@ -312,7 +336,8 @@ func TestCopied_go_client(t *testing.T) {
 	if os.Getenv("SUPPLYHUB_API_KEY") == "" {
 		t.Skip("started by TestCopied")
 	}
-	c, err := client.New(client.Config{BaseURL: os.Getenv("SUPPLYHUB_URL"), APIKey: os.Getenv("SUPPLYHUB_API_KEY")})
+	c, err := client.New(client.Config{BaseURL: os.Getenv("SUPPLYHUB_URL"), APIKey: os.Getenv("SUPPLYHUB_API_KEY"),
+		Attempts: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

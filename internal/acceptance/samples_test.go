@@ -252,7 +252,7 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	t.Helper()
 	port := freePort(t)
 	s := h.Supplier(t, "--webhook-url", "http://127.0.0.1:"+port)
-	env := []string{"SUPPLYHUB_URL=" + troubledWay(t, h.URL(0, "")), "SUPPLYHUB_API_KEY=" + s.APIKey,
+	env := []string{"SUPPLYHUB_URL=" + troubledWay(t, h.URL(0, "")) + "//", "SUPPLYHUB_API_KEY= " + s.APIKey + "\n",
 		"WEBHOOK_SECRET=" + s.WebhookSecret, "PORT=" + port}
 	receiver := program(t, dir, env, append(command, "receive")...)
 	listens(t, port)
@@ -273,8 +273,9 @@ func sampleSupplier(t *testing.T, h *apptest.Hub, dir string, command ...string)
 	}
 }
 
-// troubledWay passes everything to the service but the first calls for a token and for a choice of an estimate, and the
-// first two that ask for materials: one is to come again at a date, the answer of the other ends in the middle.
+// troubledWay passes everything to the service but the first calls for a token, for a request and for a choice of an
+// estimate, and the first two that ask for materials: one is to come again at a date, the answer of the other ends in
+// the middle. The first call for a request gets a firewall's page.
 func troubledWay(t *testing.T, service string) string {
 	t.Helper()
 	target, err := url.Parse(service)
@@ -282,12 +283,14 @@ func troubledWay(t *testing.T, service string) string {
 		t.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	var signedIn, asked, chosen atomic.Int64
+	var signedIn, asked, looked, chosen atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asks := r.Method == http.MethodPost && r.URL.Path == "/api/material-requests"
 		switch {
 		case r.URL.Path == "/api/external-auth/token" && signedIn.Add(1) == 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.Method == http.MethodGet && looked.Add(1) == 1:
+			_, _ = io.WriteString(w, "<html>Blocked</html>")
 		case r.Method == http.MethodPatch && chosen.Add(1) == 1:
 			w.WriteHeader(http.StatusConflict)
 		case asks && asked.Add(1) == 1:

@@ -20,7 +20,9 @@ class Hub:
     """Calls the service: tokens are renewed in time, once for all threads, and what may pass is tried again."""
 
     def __init__(self, url, api_key):
-        self.url, self.api_key = url.rstrip("/"), api_key
+        self.url, self.api_key = url.rstrip("/"), api_key.strip()
+        if not re.fullmatch("[!-~]+", self.api_key):
+            sys.exit("SUPPLYHUB_API_KEY is empty, or has characters that no key has")
         self.opener = urllib.request.build_opener(NoRedirect)
         self.lock, self.access, self.refresh, self.use_until = threading.Lock(), None, None, 0.0
 
@@ -183,9 +185,7 @@ def request(hub, number):
 
 
 if __name__ == "__main__":
-    if not os.environ.get("SUPPLYHUB_API_KEY"):
-        sys.exit("SUPPLYHUB_API_KEY is empty")
-    service = Hub(os.environ["SUPPLYHUB_URL"], os.environ["SUPPLYHUB_API_KEY"])
+    service = Hub(os.environ["SUPPLYHUB_URL"], os.environ.get("SUPPLYHUB_API_KEY", ""))
     if sys.argv[1:2] == ["receive"]:
         receive(service, os.environ.get("WEBHOOK_SECRET", ""), int(os.environ["PORT"]))
     elif sys.argv[1:2] == ["request"] and len(sys.argv) == 3:

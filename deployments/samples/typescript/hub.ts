@@ -1,6 +1,6 @@
 // Calls the service: tokens are renewed in time, once for all callers, and what may pass is tried again.
 type Tokens = { AccessToken: string; RefreshToken: string; ExpiresIn: number };
-type Answer = { status: number; headers: Headers; text: string };
+type Answer = { status: number; headers: Headers; text: string; body?: unknown };
 
 const passing = new Set([0, 429, 500, 502, 503, 504]);
 const maxAnswer = 16 << 20;
@@ -11,7 +11,9 @@ export class Hub {
   private renewal?: Promise<string | Answer>;
 
   constructor(private readonly url: string, private readonly apiKey: string) {
-    if (!apiKey) throw new Error("SUPPLYHUB_API_KEY is empty");
+    this.url = url.replace(/\/+$/, "");
+    this.apiKey = apiKey.trim();
+    if (!/^[!-~]+$/.test(this.apiKey)) throw new Error("SUPPLYHUB_API_KEY is empty, or has characters that no key has");
   }
 
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
@@ -20,7 +22,7 @@ export class Hub {
       const token = await this.token();
       const refused = typeof token !== "string";
       const answer = refused ? token : await this.send(method, path, body, { authorization: `Bearer ${token}` });
-      if (answer.status >= 200 && answer.status < 300 && !refused) return (answer.text ? JSON.parse(answer.text) : undefined) as T;
+      if (answer.status >= 200 && answer.status < 300 && !refused) return answer.body as T;
       if (answer.status === 401 && !refused && !renewed) {
         renewed = true;
         if (this.tokens?.AccessToken === token) this.tokens.useUntil = 0;
@@ -49,13 +51,13 @@ export class Hub {
     // Refused, or its answer was lost: never repeat it.
     if (answer?.status !== 200) answer = await this.send("POST", "/api/external-auth/token", undefined, { "x-api-key": this.apiKey });
     if (answer.status !== 200) return answer;
-    const tokens = JSON.parse(answer.text) as Tokens;
+    const tokens = answer.body as Tokens;
     const life = tokens.ExpiresIn * 1000;
     this.tokens = { ...tokens, useUntil: asked + life - Math.min(60_000, life / 2) };
     return tokens.AccessToken;
   }
 
-  // status is 0 when there was no answer.
+  // status is 0 when there was no answer, or a success that is no JSON: a firewall's page.
   private async send(method: string, path: string, body: unknown, headers: Record<string, string>): Promise<Answer> {
     const init: RequestInit = { method, headers, redirect: "manual", signal: AbortSignal.timeout(90_000) };
     if (body !== undefined) {
@@ -64,7 +66,8 @@ export class Hub {
     }
     try {
       const response = await fetch(this.url + path, init);
-      return { status: response.status, headers: response.headers, text: await whole(response) };
+      const text = await whole(response);
+      return { status: response.status, headers: response.headers, text, body: response.ok && text ? JSON.parse(text) : undefined };
     } catch (error) {
       if (error instanceof RangeError) throw error;
       return { status: 0, headers: new Headers(), text: String(error) };

@@ -63,6 +63,7 @@ async function choose({ data }: Estimated): Promise<void> {
     return console.log("request", data.request_id, "is", known.status, "with other estimates");
   }
   const chosen = await hub.call<{ id: number; status: string }>("PATCH", `${path}/selected-estimate`, { estimate_id: cheapest.estimate_id });
+  if (chosen?.status !== "selected") throw new Error("the answer is not the service's");
   console.log("request", chosen.id, "is", chosen.status, "by", cheapest.service);
 }
 
@@ -71,6 +72,7 @@ async function request(id: number): Promise<void> {
     id, shop_code: "SP-0042",
     materials: [{ material_id: 7, material: "Shelf", sku: "SHELF-90-W", width: 90, height: 30, depth: 25, quantity: 4 }],
   });
+  if (answer?.status !== "enqueued") throw new Error("the answer is not the service's");
   console.log("request", answer.id, "is", answer.status);
 }
 
