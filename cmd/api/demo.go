@@ -13,6 +13,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app"
 	"github.com/supplyhub/supplyhub/internal/config"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/sample"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
@@ -61,31 +62,36 @@ func sampleScores(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// demoSupplier returns the supplier that the file names, if its credentials work. If not, it gives the supplier named
-// demo new credentials, or makes that supplier. Without a file the credentials are new each time, and the old ones work
-// for another day.
+// demoSupplier returns the supplier that the file names, with a new secret if the one there does not sign. If its key is
+// refused, the supplier named demo gets new credentials, or is made. Without a file the credentials are new each time,
+// and the old ones work for another day.
 func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, address string) (d demo, err error) {
-	if d = readDemo(file); !d.works(ctx, suppliers) {
-		if d, err = renewDemo(ctx, suppliers); err != nil {
-			return d, err
-		}
+	d = readDemo(file)
+	if _, err = suppliers.Exchange(ctx, d.key, nil); errs.KindOf(err) == errs.Unauthenticated {
+		d, err = renewDemo(ctx, suppliers)
 	}
-	if d.url = address; file == "" {
-		return d, nil
+	signs := false
+	if err == nil {
+		signs, err = d.signs(ctx, suppliers)
+	}
+	if err == nil && !signs {
+		d.secret, err = suppliers.RotateWebhookSecret(ctx, d.supplier, defaultOverlap)
+	}
+	if d.url = address; file == "" || err != nil {
+		return d, err
 	}
 	text := fmt.Sprintf(demoVariables, d.supplier, d.key, d.secret, d.url)
 	return d, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// works reports whether the supplier still has this key and this secret, and that could be checked.
-func (d demo) works(ctx context.Context, suppliers *supplierauth.Service) bool {
+// signs reports whether the supplier has this secret.
+func (d demo) signs(ctx context.Context, suppliers *supplierauth.Service) (bool, error) {
 	secret, malformed := webhook.ParseSecret(d.secret)
-	receivers, failed := suppliers.Receivers(ctx, []string{d.supplier})
-	_, refused := suppliers.Exchange(ctx, d.key, nil)
-	return malformed == nil && failed == nil && refused == nil &&
-		slices.ContainsFunc(receivers[d.supplier].Secrets, secret.Equal)
+	receivers, err := suppliers.Receivers(ctx, []string{d.supplier})
+	return malformed == nil && slices.ContainsFunc(receivers[d.supplier].Secrets, secret.Equal), err
 }
 
+// renewDemo returns the supplier named demo with a new key, and with a secret only when it was made.
 func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, error) {
 	list, err := suppliers.ListSuppliers(ctx)
 	if err != nil {
@@ -100,10 +106,7 @@ func renewDemo(ctx context.Context, suppliers *supplierauth.Service) (demo, erro
 		return demo{supplier: created.Supplier.ID, key: created.APIKey, secret: created.WebhookSecret}, err
 	}
 	d := demo{supplier: list[at].ID}
-	if d.key, err = suppliers.RotateAPIKey(ctx, d.supplier, defaultOverlap); err != nil {
-		return d, err
-	}
-	d.secret, err = suppliers.RotateWebhookSecret(ctx, d.supplier, defaultOverlap)
+	d.key, err = suppliers.RotateAPIKey(ctx, d.supplier, defaultOverlap)
 	return d, err
 }
 

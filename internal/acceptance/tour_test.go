@@ -379,6 +379,20 @@ func TestDemo_keeps_its_key_over_restarts(t *testing.T) {
 			t.Fatal("another key is printed")
 		}
 	}
+	named := strings.Fields(first)
+	n.run(t, "bin/api supplier rotate-webhook-secret --overlap 0s "+named[slices.IndexFunc(named, func(text string) bool {
+		return strings.HasPrefix(text, "sup_")
+	})], "sh")
+	rotated := ""
+	for range 2 {
+		n.stop()
+		n.serve(t)
+		secret := regexp.MustCompile(`whsec_\S+`).FindString(n.printed)
+		if !strings.Contains(n.printed, named[0]) || strings.Contains(first, secret) || rotated != "" && secret != rotated {
+			t.Fatal("a rotated secret is not renewed alone and once")
+		}
+		rotated = secret
+	}
 	info, err := os.Stat(filepath.Join(n.dir, "data", "demo.env"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
