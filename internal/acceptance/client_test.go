@@ -50,7 +50,7 @@ func (c *counting) count(path string) int64 {
 
 func clientRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "the client goes all the way from a token to an order", func(t *testing.T) {
-		s := h.Supplier(t, "--scopes", "material-requests,products,orders:read")
+		s := h.Supplier(t, "--scopes", "material-requests,products,orders:read,estimates:write")
 		clientJourney(t, hubClient(t, h, s.APIKey, h.HTTP.Transport))
 	})
 	rule(t, "the client renews a token that runs out, once for all callers, and never asks with an old one",
@@ -121,7 +121,8 @@ func clientRules(t *testing.T, h *apptest.Hub) {
 // The fake must not promise what the service does not do: it goes the same way under the same document.
 func TestClienttest_answers_as_the_service_does(t *testing.T) {
 	t.Parallel()
-	s := clienttest.Start(t, clienttest.Config{Scopes: []string{"material-requests", "products", "orders:read"}})
+	s := clienttest.Start(t, clienttest.Config{Scopes: []string{"material-requests", "products", "orders:read",
+		"estimates:write"}})
 	c := hubless(t, s)
 	clientJourney(t, c)
 	s.ExpireAccessTokens()
@@ -213,6 +214,18 @@ func clientJourney(t *testing.T, c *client.Client) {
 	_, err = c.Request(ctx, id+1_000_000)
 	fails("an unknown request", err, client.ErrNotFound)
 	clientListings(t, c, id)
+
+	r.ID = nextID()
+	must("create another", c.CreateRequest(ctx, r))
+	_, err = c.Wait(ctx, r.ID)
+	must("wait for it", err)
+	must("post no estimates", c.PostEstimates(ctx, webhook.Event{Type: webhook.TypeEstimated, Timestamp: time.Now(),
+		Data: webhook.Data{SupplierID: ping.Supplier.ID, RequestID: r.ID, ShopCode: "SP-0042"}}))
+	got, err = c.Request(ctx, r.ID)
+	must("read it", err)
+	if got.Status != client.Estimated || len(got.Estimates)+len(got.Unavailable) > 0 {
+		t.Errorf("after no estimates were posted: %+v", got)
+	}
 }
 
 // clientRefusals checks that every violation comes back with its place.

@@ -163,6 +163,8 @@ func (c *Client) Select(ctx context.Context, id int64, estimateID string) (Selec
 
 // PostEstimates hands the service estimates of the supplier's own. It needs the scope estimates:write.
 func (c *Client) PostEstimates(ctx context.Context, e webhook.Event) error {
+	e.Data.Estimates = append([]webhook.Estimate{}, e.Data.Estimates...) // nil would be null, which is refused
+	e.Data.Unavailable = append([]webhook.Unavailable{}, e.Data.Unavailable...)
 	return c.do(ctx, call{method: http.MethodPost, path: requestPath(e.Data.RequestID) + "/delivery-estimates", body: e,
 		safe: true, members: requestMembers}, nil)
 }

@@ -4,8 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -76,5 +83,33 @@ func sample(service string, cents int64, days int) webhook.Estimate {
 		LeadTimeDays: days, DispatchDate: now.AddDate(0, 0, 1).Format(time.DateOnly),
 		DeliveryDate:       now.AddDate(0, 0, days).Format(time.DateOnly),
 		ChargeableWeightKg: 81, VolumeM3: 0.27, ValidUntil: now.AddDate(0, 0, 7),
+	}
+}
+
+var currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+
+// estimateShape returns the shape of an estimate whose id none before it has.
+func estimateShape(ids map[string]bool) shape {
+	day := text("be a calendar day", isDay)
+	of := map[string]shape{"estimate_id": name(), "service": name(), "carrier": name(), "price_cents": integer(0, 1<<53-1),
+		"currency":       text("be a currency code", currencyCode.MatchString),
+		"lead_time_days": integer(0, math.MaxInt32), "dispatch_date": day, "delivery_date": day,
+		"chargeable_weight_kg": number(math.MaxFloat64), "volume_m3": number(math.MaxFloat64), "valid_until": moment()}
+	single := members(strings.Join(slices.Collect(maps.Keys(of)), " "), of)
+	return func(c *check, at string, value jsontext.Value) {
+		single(c, at, value)
+		var e struct {
+			ID           string `json:"estimate_id"`
+			DispatchDate string `json:"dispatch_date"`
+			DeliveryDate string `json:"delivery_date"`
+		}
+		_ = json.Unmarshal(value, &e) // what is of another type was named
+		if strings.TrimSpace(e.ID) != "" && ids[e.ID] {
+			c.at(at+"/estimate_id", "must not be the id of another estimate")
+		}
+		ids[e.ID] = true
+		if isDay(e.DispatchDate) && isDay(e.DeliveryDate) && e.DeliveryDate < e.DispatchDate {
+			c.at(at+"/delivery_date", "must not be before dispatch_date")
+		}
 	}
 }

@@ -62,7 +62,7 @@ func (r *request) become(status string) {
 func (s *Server) createRequest(r *http.Request) answer {
 	body, refused := readBody[asked](r, members("id shop_code materials", map[string]shape{
 		"id": anyInteger(), "shop_code": name(), "comment": upTo(maxComment),
-		"materials": some(members("material_id material sku width height quantity", map[string]shape{
+		"materials": list(1, members("material_id material sku width height quantity", map[string]shape{
 			"material_id": anyInteger(), "material": name(), "material_variant_id": anyInteger(),
 			"material_variant": upTo(math.MaxInt32), "sku": name(), "width": number(maxSize), "height": number(maxSize),
 			"depth": number(maxSize), "quantity": integer(1, math.MaxInt32),
@@ -237,16 +237,24 @@ func (s *Server) selectEstimate(r *http.Request) answer {
 
 func (s *Server) receiveEstimates(r *http.Request) answer {
 	e, refused := readBody[webhook.Event](r, members("type timestamp data", map[string]shape{
-		"type": oneOf(webhook.TypeEstimated), "timestamp": moment(),
-		"data": members("request_id", map[string]shape{"request_id": value("be the path's", func(v jsontext.Value) bool {
-			return string(v) == r.PathValue("id")
-		})}),
+		"type": oneOf(webhook.TypeEstimated), "timestamp": text("be a moment, at most 5 minutes ahead", func(text string) bool {
+			at, _ := time.Parse(time.RFC3339, text)
+			return isMoment(text) && time.Until(at) <= eventSkew
+		}),
+		"data": members("supplier_id request_id shop_code estimates unavailable", map[string]shape{
+			"supplier_id": name(), "shop_code": name(), "estimates": list(0, estimateShape(map[string]bool{})),
+			"request_id": value("be the path's", func(v jsontext.Value) bool { return string(v) == r.PathValue("id") }),
+			"unavailable": list(0, members("service reason", map[string]shape{"service": name(),
+				"reason": notBlank(maxComment)})),
+		}),
 	}))
 	if refused != nil {
 		return *refused
 	}
 	known, refused := s.find(r)
 	switch {
+	case e.Data.SupplierID != s.SupplierID:
+		return refuse(http.StatusNotFound, "There is no such material request.")
 	case refused != nil:
 		return *refused
 	case known.Status == "selected":

@@ -27,6 +27,7 @@ const (
 	maxText    = 255
 	maxComment = 4000
 	maxSize    = 1_000_000
+	eventSkew  = 5 * time.Minute
 )
 
 // violation is a broken rule. Where it is broken is said as the service does, in words of the fake's own.
@@ -90,12 +91,12 @@ func members(required string, of map[string]shape) shape {
 	}
 }
 
-// some returns the shape of a list of at least one.
-func some(of shape) shape {
+// list returns the shape of a list of at least so many.
+func list(least int, of shape) shape {
 	return func(c *check, at string, value jsontext.Value) {
 		var items []jsontext.Value
-		if err := json.Unmarshal(value, &items); err != nil || len(items) == 0 {
-			c.at(at, "must be an array with at least one item")
+		if err := json.Unmarshal(value, &items); err != nil || len(items) < least {
+			c.at(at, fmt.Sprintf("must be an array of at least %d", least))
 		}
 		for i, item := range items {
 			of(c, at+"/"+strconv.Itoa(i), item)
@@ -143,16 +144,27 @@ func upTo(most int) shape {
 }
 
 // name returns the shape of a text of at most 255 characters that is not blank.
-func name() shape {
+func name() shape { return notBlank(maxText) }
+
+func notBlank(most int) shape {
 	return text("not be blank", func(text string) bool {
-		return strings.TrimSpace(text) != "" && utf8.RuneCountInString(text) <= maxText
+		return strings.TrimSpace(text) != "" && utf8.RuneCountInString(text) <= most
 	})
 }
 
 func moment() shape { return text("be a date and time by RFC 3339", isMoment) }
 
 func isMoment(text string) bool {
-	_, err := time.Parse(time.RFC3339, text)
+	var at time.Time
+	quoted, err := jsontext.AppendQuote(nil, text)
+	if err == nil {
+		err = json.Unmarshal(quoted, &at) // time.Parse takes more
+	}
+	return err == nil && at.UTC().Year() >= 1 && at.UTC().Year() <= 9999
+}
+
+func isDay(text string) bool {
+	_, err := time.Parse(time.DateOnly, text)
 	return err == nil
 }
 
