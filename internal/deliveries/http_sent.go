@@ -48,7 +48,7 @@ func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Vi
 		violations = append(violations, httpapi.Parameter(query, name, detail, valid)...)
 	}
 	moment := func(to *time.Time) func(string) bool {
-		return func(text string) (ok bool) { *to, ok = parseMoment(text); return ok }
+		return func(text string) (ok bool) { *to, ok = httpapi.Moment(text); return ok }
 	}
 	read("status", "must be pending, delivered, dead or failed", func(text string) bool {
 		filter.Status = Status(text)
@@ -61,16 +61,13 @@ func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Vi
 	})
 	read("since", momentDetail, moment(&filter.Since))
 	read("until", momentDetail, moment(&filter.Until))
+	if query.Get("until") != "" && filter.Until.IsZero() {
+		filter.Until = filter.Until.Add(1) // the first moment of all is a bound too
+	}
 	return filter, list, violations
 }
 
 const momentDetail = "must be a date and time such as 2026-11-21T12:00:00Z"
-
-// parseMoment accepts the years 1 to 9999: the database can store no others.
-func parseMoment(text string) (time.Time, bool) {
-	at, ok := httpapi.Moment(text)
-	return at, ok && !at.IsZero()
-}
 
 // ShowDelivery handles GET /api/webhook-deliveries/{id}.
 func (s *SelfService) ShowDelivery(c *gin.Context) error {
@@ -114,7 +111,7 @@ func (b *Recovery) Validate() []errs.Violation {
 		"must be undelivered, pending, dead, failed or delivered")
 	var since, until time.Time
 	moment := func(to *time.Time) func(string) bool {
-		return func(text string) (ok bool) { *to, ok = parseMoment(text); return ok }
+		return func(text string) (ok bool) { *to, ok = httpapi.Moment(text); return ok }
 	}
 	errs.Member(&c, "/since", b.Since, moment(&since), momentDetail)
 	if b.Until == nil {
@@ -130,9 +127,9 @@ func (b *Recovery) Validate() []errs.Violation {
 // Filter returns the deliveries that a valid one chooses.
 func (b *Recovery) Filter() SentFilter {
 	filter := SentFilter{Status: Status(*b.Status)}
-	filter.Since, _ = parseMoment(*b.Since)
+	filter.Since, _ = httpapi.Moment(*b.Since)
 	if b.Until != nil {
-		filter.Until, _ = parseMoment(*b.Until)
+		filter.Until, _ = httpapi.Moment(*b.Until)
 	}
 	return filter
 }

@@ -2,6 +2,7 @@ package deliveries
 
 import (
 	"errors"
+	"net/url"
 	"testing"
 	"time"
 
@@ -47,6 +48,22 @@ func TestAnswers_of_receivers_are_final_only_with_2xx_and_410(t *testing.T) {
 	}
 	if got := Classify(OwnEndpoint, Answer{Err: errors.New("refused")}); got != Pending {
 		t.Errorf("no answer: %s", got)
+	}
+}
+
+// The document's moments begin with the year 1, whose first one is Go's zero time.
+func TestSentFilter_takes_the_first_moment_of_all(t *testing.T) {
+	t.Parallel()
+	for text, good := range map[string]bool{"0001-01-01T00:00:00Z": true, "9999-12-31T23:59:59Z": true,
+		"0000-12-31T23:59:59Z": false, "0001-01-01T00:00:00+01:00": false} {
+		filter, _, violations := ParseSentFilter(url.Values{"since": {text}, "until": {text}})
+		if wrong := len(violations) > 0; wrong == good || good && filter.Until.IsZero() {
+			t.Errorf("%s: %+v, %v", text, filter, violations)
+		}
+		recovery := Recovery{Status: new("dead"), Since: &text}
+		if violations := recovery.Validate(); len(violations) > 0 == good {
+			t.Errorf("a recovery since %s: %v", text, violations)
+		}
 	}
 }
 

@@ -132,7 +132,7 @@ func (c *Calls) string(schema object) string {
 	pattern, _ := schema["pattern"].(string)
 	switch format := schema["format"]; {
 	case format == "date-time":
-		return c.pick(`"2026-11-24T07:00:00Z"`, `"0001-01-01T00:00:01Z"`, `"9999-12-31T23:59:59.999999Z"`,
+		return c.pick(`"2026-11-24T07:00:00Z"`, `"0001-01-01T00:00:00Z"`, `"9999-12-31T23:59:59.999999Z"`,
 			`"2026-11-24T07:00:00.1-03:00"`)
 	case format == "date":
 		return c.pick(`"2026-11-24"`, `"2024-02-29"`)
