@@ -39,6 +39,7 @@ func clientSelfService(t *testing.T, c *client.Client) {
 	failed := clientDeliveries(t, c, status.Store)
 	clientRecovery(t, c, failed)
 	clientSecrets(t, c, receiver)
+	clientMoves(t, c, receiver.URL, status.Store)
 
 	ctx := t.Context()
 	must(t, "remove the receiver", c.DeleteReceiver(ctx))
@@ -228,6 +229,60 @@ func clientSecrets(t *testing.T, c *client.Client, receiver *apptest.Receiver) {
 	if call := calls[len(calls)-1]; !verifies(t, call, third.Text()) || verifies(t, call, second.Text()) {
 		t.Error("the test call is not signed by the newest secret alone")
 	}
+	for range 6 {
+		_, err = c.RotateSecret(ctx, 168*time.Hour)
+		must(t, "rotate once more", err)
+	}
+	if n := signers(); n != 5 {
+		t.Errorf("%d secrets sign after many rotations", n)
+	}
+}
+
+// clientMoves moves a receiver that a 410 paused, and has it begin again as another one. It recovers what was lost
+// while the receiver is paused, and leaves it active.
+func clientMoves(t *testing.T, c *client.Client, address string, answers func(status int64)) {
+	t.Helper()
+	ctx := t.Context()
+	answers(http.StatusGone)
+	refused := clientFinds(t, c, clientSubmits(t, c), client.DeliveryFailed)
+	wait.Until(t, "the failure is counted", func() bool {
+		r, err := c.Receiver(ctx)
+		must(t, "look at the receiver", err)
+		return r.State == client.ReceiverPaused && r.ConsecutiveFailures == 1 && r.LastError != ""
+	})
+	answers(http.StatusOK)
+	r, err := c.SetReceiver(ctx, address+"/moved")
+	must(t, "move the receiver", err)
+	if r.State != client.ReceiverPaused || r.PausedBy != "service" || r.ConsecutiveFailures != 0 || r.LastError != "" ||
+		!r.LastFailureAt.IsZero() || !r.LastSuccessAt.IsZero() {
+		t.Errorf("as it was moved: %+v", r)
+	}
+	must(t, "remove the receiver", c.DeleteReceiver(ctx))
+	r, err = c.SetReceiver(ctx, address+"//")
+	must(t, "set it again", err)
+	if r.State != client.ReceiverActive || r.PausedBy != "" || r.URL != address {
+		t.Errorf("as it was set again: %+v", r)
+	}
+
+	_, err = c.PauseReceiver(ctx)
+	must(t, "pause", err)
+	waiting := clientFinds(t, c, clientSubmits(t, c), client.Pending)
+	_, err = c.Recover(ctx, client.Recovery{Status: client.Undelivered})
+	fails(t, "a recovery without a beginning", err, client.ErrInvalid)
+	for _, one := range []struct {
+		status client.DeliveryStatus
+		n      int64
+	}{{client.Pending, 0}, {client.Undelivered, 1}} {
+		n, err := c.Recover(ctx, client.Recovery{Status: one.status, Since: refused.CreatedAt})
+		must(t, "recover while it is paused", err)
+		if n != one.n {
+			t.Errorf("%d of %s recovered while it is paused, want %d", n, one.status, one.n)
+		}
+	}
+	_, err = c.ResumeReceiver(ctx)
+	must(t, "resume", err)
+	clientDelivery(t, c, refused.ID, client.Delivered)
+	clientDelivery(t, c, waiting.ID, client.Delivered)
 }
 
 func clientSubmits(t *testing.T, c *client.Client) int64 {

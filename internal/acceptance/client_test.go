@@ -180,6 +180,16 @@ func clientJourney(t *testing.T, c *client.Client) {
 			t.Errorf("the product is %s, want %s", got, want)
 		}
 	}
+	product.SKU = "SHELF-OLD"
+	_, err = c.UpsertProduct(ctx, product, time.Time{})
+	must("synchronise another", err)
+	for _, want := range []client.ProductStatus{client.ProductDeactivated, client.ProductUnchanged} {
+		got, err := c.DeactivateProduct(ctx, "SHELF-OLD", time.Time{})
+		must("deactivate", err)
+		if got != want {
+			t.Errorf("the product is %s, want %s", got, want)
+		}
+	}
 	_, err = c.DeactivateProduct(ctx, "UNKNOWN", time.Time{})
 	fails("an unknown product", err, client.ErrNotFound)
 

@@ -100,8 +100,8 @@ func (c *Client) Redeliver(ctx context.Context, id string) error {
 		status: http.StatusAccepted, members: "id status"}, nil)
 }
 
-// Recovery chooses what Recover sends again: the deliveries of a state that were made since a moment, and before Until
-// unless that is zero.
+// Recovery chooses what Recover sends again: the deliveries of a state that were made since a moment, which is needed,
+// and before Until unless that is zero.
 type Recovery struct {
 	Status       DeliveryStatus // Undelivered, or one of the states
 	Since, Until time.Time
@@ -111,7 +111,7 @@ type Recovery struct {
 func (c *Client) Recover(ctx context.Context, r Recovery) (int64, error) {
 	body := struct {
 		Status DeliveryStatus `json:"status"`
-		Since  time.Time      `json:"since"`
+		Since  time.Time      `json:"since,omitzero"`
 		Until  time.Time      `json:"until,omitzero"`
 	}{r.Status, r.Since.UTC(), r.Until.UTC()}
 	answer, err := fetch[struct {

@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -60,14 +61,16 @@ func (s *Server) deliver(ctx context.Context, r *request) {
 
 // sendPending begins an attempt of every pending delivery unless the receiver is paused; it needs the lock.
 func (s *Server) sendPending(ctx context.Context) {
-	if s.receiver.url == "" || s.receiver.paused {
+	if s.receiver.url == "" || s.receiver.pausedBy != "" {
 		return
 	}
 	for _, d := range s.deliveries {
 		if d.Status == "pending" && !d.inFlight {
 			d.inFlight = true
-			address, secrets := callURL(s.receiver.url, d.RequestID), s.live()
-			s.inBackground(ctx, func(ctx context.Context) { s.settle(d, post(ctx, address, d.ID, d.event, secrets)) })
+			to, secrets := s.receiver.url, s.live()
+			s.inBackground(ctx, func(ctx context.Context) {
+				s.settle(d, to, post(ctx, callURL(to, d.RequestID), d.ID, d.event, secrets))
+			})
 		}
 	}
 }
@@ -81,24 +84,25 @@ func callURL(address string, requestID int64) string {
 	return address + "/api/material-requests/" + id + "/delivery-estimates"
 }
 
-// settle records the attempt and what it means for delivery and receiver.
-func (s *Server) settle(d *delivery, a attempt) {
+// settle records the attempt and what it means for the delivery, and for the receiver if that is still at the address.
+func (s *Server) settle(d *delivery, to string, a attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.Number = len(d.Attempts) + 1
 	d.Attempts, d.inFlight, d.UpdatedAt = append(d.Attempts, a), false, time.Now().UTC()
+	r := &s.receiver
+	if r.url != to {
+		r = &receiver{}
+	}
 	if a.Status >= 200 && a.Status < 300 {
-		d.Status, s.receiver.failures, s.receiver.lastSuccess = "delivered", 0, d.UpdatedAt
+		d.Status, r.failures, r.lastSuccess = "delivered", 0, d.UpdatedAt
 		return
 	}
-	s.receiver.failures++
-	s.receiver.lastFailure, s.receiver.lastError = d.UpdatedAt, a.Error
-	if a.Error == "" {
-		s.receiver.lastError = "HTTP status " + strconv.Itoa(a.Status)
-	}
-	d.Status = "dead"
-	if a.Status == http.StatusGone {
-		d.Status, s.receiver.paused, s.receiver.pausedBy = "failed", true, "service"
+	r.failures++
+	r.lastFailure, r.lastError = d.UpdatedAt, cmp.Or(a.Error, "HTTP status "+strconv.Itoa(a.Status))
+	if d.Status = "dead"; a.Status == http.StatusGone {
+		d.Status = "failed"
+		r.pause("service")
 	}
 }
 
@@ -241,7 +245,8 @@ func (s *Server) recover(r *http.Request) answer {
 	n := 0
 	for _, d := range s.deliveries {
 		asked := d.Status == body.Status || body.Status == "undelivered" && d.Status != "delivered"
-		if asked && d.within(body.Since, body.Until) && d.rest() == 0 {
+		kept := d.Status == "pending" && s.receiver.pausedBy != ""
+		if asked && !kept && d.within(body.Since, body.Until) && d.rest() == 0 {
 			d.again()
 			n++
 		}

@@ -69,9 +69,11 @@ func (s *Server) store(c change) (status string, found bool) {
 		known.updatedAt = c.UpdatedAt
 	}
 	switch {
-	case c.Action == "deactivate":
+	case c.Action == "deactivate" && !known.inactive:
 		known.inactive = true
 		return "deactivated", true
+	case c.Action == "deactivate":
+		return "unchanged", true
 	case reflect.DeepEqual(known.Product, c.Product) && !known.inactive:
 		return "unchanged", true
 	default:

@@ -17,12 +17,11 @@ import (
 
 type receiver struct {
 	url                      string
-	paused                   bool
 	failures                 int
 	lastSuccess, lastFailure time.Time
 	lastError                string
-	secrets                  []secret // the newest first
-	pausedBy                 string
+	secrets                  []secret    // the newest first
+	pausedBy                 string      // empty: it is not paused
 	tests                    []time.Time // of the last minute
 }
 
@@ -35,6 +34,8 @@ const (
 	failingFrom    = 5 // failures in a row
 	testsAMinute   = 10
 	longestOverlap = 168 * time.Hour
+	mostSecrets    = 5 // that sign at a time
+	maxAddress     = 2048
 	dayOverlap     = "24h"
 )
 
@@ -66,7 +67,7 @@ func (s selfService) receiverBody() answer {
 	switch {
 	case r.url == "":
 		state = "none"
-	case r.paused:
+	case r.pausedBy != "":
 		state = "paused"
 	case r.failures >= failingFrom:
 		state = "failing"
@@ -102,9 +103,10 @@ func (s selfService) putReceiver(r *http.Request) answer {
 	if refused != nil {
 		return *refused
 	}
-	if s.receiver.url = body.URL; !strings.Contains(body.URL, "{id}") {
-		s.receiver.url = strings.TrimSuffix(body.URL, "/")
+	if !strings.Contains(body.URL, "{id}") {
+		body.URL = strings.TrimRight(body.URL, "/")
 	}
+	s.receiver.move(body.URL)
 	s.sendPending(r.Context())
 	return s.receiverBody()
 }
@@ -113,8 +115,9 @@ func (s selfService) putReceiver(r *http.Request) answer {
 func isReceiver(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
-		strings.Contains(address, "#") || strings.HasSuffix(u.Host, ":") ||
-		!strings.Contains(address, "{id}") && (u.RawQuery != "" || strings.HasSuffix(address, "/delivery-estimates")) {
+		strings.Contains(address, "#") || strings.HasSuffix(u.Host, ":") || len(address) > maxAddress ||
+		strings.ContainsAny(strings.ReplaceAll(address, "{id}", ""), "{}") || !strings.Contains(address, "{id}") &&
+		(strings.Contains(address, "?") || strings.HasSuffix(strings.TrimRight(address, "/"), "/delivery-estimates")) {
 		return false
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
@@ -122,7 +125,7 @@ func isReceiver(address string) bool {
 }
 
 func (s selfService) deleteReceiver(*http.Request) answer {
-	s.receiver.url = "" // a pause stays
+	s.receiver.move("")
 	return answer{status: http.StatusNoContent}
 }
 
@@ -130,17 +133,30 @@ func (s selfService) pause(*http.Request) answer {
 	if s.receiver.url == "" {
 		return noReceiver()
 	}
-	if !s.receiver.paused {
-		s.receiver.paused, s.receiver.pausedBy = true, "supplier"
-	}
+	s.receiver.pause("supplier")
 	return s.receiverBody()
+}
+
+// pause pauses a receiver that is not paused.
+func (r *receiver) pause(by string) { r.pausedBy = cmp.Or(r.pausedBy, by) }
+
+// move has the receiver begin without failures at another address, or none. A pause stays, but for one of the service's
+// when there is no receiver any more.
+func (r *receiver) move(address string) {
+	if address == r.url {
+		return
+	}
+	*r = receiver{url: address, pausedBy: r.pausedBy, secrets: r.secrets, tests: r.tests}
+	if address == "" && r.pausedBy == "service" {
+		r.pausedBy = ""
+	}
 }
 
 func (s selfService) resume(r *http.Request) answer {
 	if s.receiver.url == "" {
 		return noReceiver()
 	}
-	s.receiver.paused, s.receiver.pausedBy = false, ""
+	s.receiver.pausedBy = ""
 	s.sendPending(r.Context())
 	return s.receiverBody()
 }
@@ -167,6 +183,7 @@ func (s selfService) rotateSecret(r *http.Request) answer {
 	fresh := secret{Secret: webhook.NewSecret(), created: time.Now()}
 	s.receiver.secrets = append([]secret{fresh}, s.receiver.secrets...)
 	s.live()
+	s.receiver.secrets = s.receiver.secrets[:min(mostSecrets, len(s.receiver.secrets))]
 	a := ok(map[string]string{"webhook_secret": fresh.Text()})
 	a.secret = true
 	return a
