@@ -62,20 +62,16 @@ func sampleScores(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// demoSupplier returns the supplier that the file names, with a new secret if the one there does not sign. If its key is
-// refused, the supplier named demo gets new credentials, or is made. Without a file the credentials are new each time,
-// and the old ones work for another day.
+// demoSupplier returns the supplier that the file names, with a new secret if the one there does not sign. If its key
+// is refused, the supplier named demo gets new credentials, or is made. Without a file the credentials are new each
+// time, and the old ones work for another day.
 func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, address string) (d demo, err error) {
 	d = readDemo(file)
 	if _, err = suppliers.Exchange(ctx, d.key, nil); errs.KindOf(err) == errs.Unauthenticated {
 		d, err = renewDemo(ctx, suppliers)
 	}
-	signs := false
 	if err == nil {
-		signs, err = d.signs(ctx, suppliers)
-	}
-	if err == nil && !signs {
-		d.secret, err = suppliers.RotateWebhookSecret(ctx, d.supplier, defaultOverlap)
+		d.secret, err = d.signing(ctx, suppliers)
 	}
 	if d.url = address; file == "" || err != nil {
 		return d, err
@@ -84,11 +80,14 @@ func demoSupplier(ctx context.Context, suppliers *supplierauth.Service, file, ad
 	return d, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// signs reports whether the supplier has this secret.
-func (d demo) signs(ctx context.Context, suppliers *supplierauth.Service) (bool, error) {
+// signing returns the supplier's secret if it signs, otherwise a new one.
+func (d demo) signing(ctx context.Context, suppliers *supplierauth.Service) (string, error) {
 	secret, malformed := webhook.ParseSecret(d.secret)
 	receivers, err := suppliers.Receivers(ctx, []string{d.supplier})
-	return malformed == nil && slices.ContainsFunc(receivers[d.supplier].Secrets, secret.Equal), err
+	if err != nil || malformed == nil && slices.ContainsFunc(receivers[d.supplier].Secrets, secret.Equal) {
+		return d.secret, err
+	}
+	return suppliers.RotateWebhookSecret(ctx, d.supplier, defaultOverlap)
 }
 
 // renewDemo returns the supplier named demo with a new key, and with a secret only when it was made.

@@ -27,6 +27,11 @@ type call struct {
 	members string // that the body of its success has at least, separated by spaces
 }
 
+// get returns a call that reads.
+func get(path string, query url.Values, members string) call {
+	return call{method: http.MethodGet, path: path, query: query, safe: true, members: members}
+}
+
 const (
 	firstWait   = time.Second
 	longestWait = time.Minute
@@ -190,10 +195,8 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 		return true
 	case <-ctx.Done():
 		return false

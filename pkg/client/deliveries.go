@@ -88,9 +88,7 @@ func (c *Client) DeliveryPage(ctx context.Context, f DeliveryFilter, limit int, 
 
 // Delivery returns a delivery with its event and attempts.
 func (c *Client) Delivery(ctx context.Context, id string) (DeliveryDetail, error) {
-	return fetch[DeliveryDetail](ctx, c,
-		call{method: http.MethodGet, path: deliveriesPath + "/" + url.PathEscape(id), safe: true,
-			members: "id status event attempts"})
+	return fetch[DeliveryDetail](ctx, c, get(deliveriesPath+"/"+url.PathEscape(id), nil, "id status event attempts"))
 }
 
 // Redeliver starts a new series of attempts for the delivery under the same webhook-id; of a pending one the next

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -28,8 +27,7 @@ func page[T any](ctx context.Context, c *Client, path string, filter url.Values,
 	maps.Copy(query, filter)
 	set(query, "limit", limit, strconv.Itoa(limit))
 	set(query, "cursor", cursor, cursor)
-	return fetch[Page[T]](ctx, c, call{method: http.MethodGet, path: path, query: query, safe: true,
-		members: "data next_cursor"})
+	return fetch[Page[T]](ctx, c, get(path, query, "data next_cursor"))
 }
 
 // all iterates over all pages. Every item that is there at the start comes once, whatever comes or leaves meanwhile, by

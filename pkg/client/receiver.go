@@ -67,17 +67,14 @@ type PortalSession struct {
 
 // Receiver returns the supplier's receiver.
 func (c *Client) Receiver(ctx context.Context) (Receiver, error) {
-	return fetch[Receiver](ctx, c, call{method: http.MethodGet, path: receiverPath, safe: true, members: "state"})
+	return fetch[Receiver](ctx, c, get(receiverPath, nil, "state"))
 }
 
 // SetReceiver makes url the place of the supplier's webhook calls: they go below it, or to itself with the request's id
 // for each {id} in it. A pause stays.
 func (c *Client) SetReceiver(ctx context.Context, url string) (Receiver, error) {
-	body := struct {
-		URL string `json:"url"`
-	}{url}
-	return fetch[Receiver](ctx, c, call{method: http.MethodPut, path: receiverPath, body: body, safe: true,
-		members: "state"})
+	return fetch[Receiver](ctx, c, call{method: http.MethodPut, path: receiverPath, body: map[string]string{"url": url},
+		safe: true, members: "state"})
 }
 
 // DeleteReceiver ends the calls. Pending deliveries are kept for a new receiver.
@@ -106,13 +103,10 @@ func (c *Client) TestReceiver(ctx context.Context) (TestCall, error) {
 // RotateSecret makes a new secret and returns it, the only time that it is shown. Both sign until overlap (0 to 168 h)
 // is over. It is not repeated when its answer is lost: the new secret would be lost with it, so rotate again.
 func (c *Client) RotateSecret(ctx context.Context, overlap time.Duration) (webhook.Secret, error) {
-	body := struct {
-		Overlap string `json:"overlap"`
-	}{overlap.String()}
 	answer, err := fetch[struct {
 		Secret string `json:"webhook_secret"`
-	}](ctx, c, call{method: http.MethodPost, path: receiverPath + "/rotate-secret", body: body,
-		members: "webhook_secret"})
+	}](ctx, c, call{method: http.MethodPost, path: receiverPath + "/rotate-secret",
+		body: map[string]string{"overlap": overlap.String()}, members: "webhook_secret"})
 	if err != nil {
 		return webhook.Secret{}, err
 	}
@@ -125,7 +119,7 @@ func (c *Client) RotateSecret(ctx context.Context, overlap time.Duration) (webho
 
 // EventTypes returns the types of events that the service sends.
 func (c *Client) EventTypes(ctx context.Context) ([]EventType, error) {
-	return fetch[[]EventType](ctx, c, call{method: http.MethodGet, path: "/api/webhook-event-types", safe: true})
+	return fetch[[]EventType](ctx, c, get("/api/webhook-event-types", nil, ""))
 }
 
 // CreatePortalSession returns a link for a person who shall see and repair the supplier's deliveries in a browser.

@@ -90,12 +90,7 @@ func (c *Client) CreateRequest(ctx context.Context, r NewRequest) error {
 
 // Request returns one of the supplier's requests.
 func (c *Client) Request(ctx context.Context, id int64) (Request, error) {
-	return c.request(ctx, id, nil)
-}
-
-func (c *Client) request(ctx context.Context, id int64, query url.Values) (Request, error) {
-	return fetch[Request](ctx, c, call{method: http.MethodGet, path: requestPath(id), query: query, safe: true,
-		members: requestMembers})
+	return fetch[Request](ctx, c, get(requestPath(id), nil, requestMembers))
 }
 
 const (
@@ -113,7 +108,7 @@ func (c *Client) Wait(ctx context.Context, id int64) (Request, error) {
 	query := url.Values{"wait": {wait.String()}}
 	for {
 		begun := time.Now()
-		r, err := c.request(ctx, id, query)
+		r, err := fetch[Request](ctx, c, get(requestPath(id), query, requestMembers))
 		if err != nil || r.Status != Enqueued {
 			return r, err
 		}
@@ -154,10 +149,7 @@ func (c *Client) Reestimate(ctx context.Context, id int64) error {
 func (c *Client) Select(ctx context.Context, id int64, estimateID string) (Selection, error) {
 	return fetch[Selection](ctx, c, call{
 		method: http.MethodPatch, path: requestPath(id) + "/selected-estimate", safe: true,
-		members: "id estimate_id selected_at",
-		body: struct {
-			EstimateID string `json:"estimate_id"`
-		}{estimateID},
+		members: "id estimate_id selected_at", body: map[string]string{"estimate_id": estimateID},
 	})
 }
 

@@ -175,5 +175,5 @@ type Supplier struct {
 
 // Ping checks that the service can be reached and takes the client's credentials. It needs no scope.
 func (c *Client) Ping(ctx context.Context) (Ping, error) {
-	return fetch[Ping](ctx, c, call{method: http.MethodGet, path: "/api/external/ping", safe: true, members: "supplier"})
+	return fetch[Ping](ctx, c, get("/api/external/ping", nil, "supplier"))
 }

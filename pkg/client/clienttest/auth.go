@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
 	"slices"
@@ -36,15 +37,8 @@ type issued struct {
 type family struct{ ended bool }
 
 func newSessions(c Config) sessions {
-	s := sessions{access: map[string]time.Time{}, refresh: map[string]*issued{}, accessTTL: c.AccessTTL,
-		family: c.RefreshTTL}
-	if s.accessTTL == 0 {
-		s.accessTTL = accessTTL
-	}
-	if s.family == 0 {
-		s.family = refreshTTL
-	}
-	return s
+	return sessions{access: map[string]time.Time{}, refresh: map[string]*issued{},
+		accessTTL: cmp.Or(c.AccessTTL, accessTTL), family: cmp.Or(c.RefreshTTL, refreshTTL)}
 }
 
 type pairBody struct {

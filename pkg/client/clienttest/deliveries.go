@@ -122,8 +122,6 @@ func (a attempt) call(request *http.Request) attempt {
 	return a
 }
 
-func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
-
 func (a attempt) body(whole bool) map[string]any {
 	m := map[string]any{"number": a.Number, "started_at": a.StartedAt, "duration_ms": a.duration,
 		"status": orNull(a.Status), "error": orNull(a.Error)}
@@ -180,8 +178,7 @@ func (s *Server) delivery(r *http.Request) (*delivery, *answer) {
 			return d, nil
 		}
 	}
-	a := refuse(http.StatusNotFound, "There is no such delivery.")
-	return nil, &a
+	return nil, new(refuse(http.StatusNotFound, "There is no such delivery."))
 }
 
 func (s *Server) getDelivery(r *http.Request) answer {
@@ -203,9 +200,7 @@ func (s *Server) redeliver(r *http.Request) answer {
 		return *refused
 	}
 	if rest := d.rest(); rest > 0 {
-		a := refuse(http.StatusTooManyRequests, "It was delivered, and sent again within the last minute.")
-		a.retryAfter = rest
-		return a
+		return answer{status: http.StatusTooManyRequests, detail: "It was sent within the last minute.", retryAfter: rest}
 	}
 	d.again()
 	s.sendPending(r.Context())

@@ -98,16 +98,12 @@ func estimateShape(ids map[string]bool) shape {
 	single := members(strings.Join(slices.Collect(maps.Keys(of)), " "), of)
 	return func(c *check, at string, value jsontext.Value) {
 		single(c, at, value)
-		var e struct {
-			ID           string `json:"estimate_id"`
-			DispatchDate string `json:"dispatch_date"`
-			DeliveryDate string `json:"delivery_date"`
-		}
+		var e webhook.Estimate
 		_ = json.Unmarshal(value, &e) // what is of another type was named
-		if strings.TrimSpace(e.ID) != "" && ids[e.ID] {
+		if strings.TrimSpace(e.EstimateID) != "" && ids[e.EstimateID] {
 			c.at(at+"/estimate_id", "must not be the id of another estimate")
 		}
-		ids[e.ID] = true
+		ids[e.EstimateID] = true
 		if isDay(e.DispatchDate) && isDay(e.DeliveryDate) && e.DeliveryDate < e.DispatchDate {
 			c.at(at+"/delivery_date", "must not be before dispatch_date")
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,20 +45,14 @@ type selfService struct{ *Server }
 
 // live drops secrets whose overlap is over and returns the others; it needs the lock.
 func (s *Server) live() []webhook.Secret {
-	var kept []secret
+	s.receiver.secrets = slices.DeleteFunc(s.receiver.secrets, func(one secret) bool {
+		return !one.expires.IsZero() && !time.Now().Before(one.expires)
+	})
 	var list []webhook.Secret
 	for _, one := range s.receiver.secrets {
-		if one.expires.IsZero() || time.Now().Before(one.expires) {
-			kept, list = append(kept, one), append(list, one.Secret)
-		}
+		list = append(list, one.Secret)
 	}
-	s.receiver.secrets = kept
 	return list
-}
-
-type secretBody struct {
-	CreatedAt time.Time  `json:"created_at"`
-	ExpiresAt *time.Time `json:"expires_at"`
 }
 
 func (s selfService) receiverBody() answer {
@@ -72,9 +67,10 @@ func (s selfService) receiverBody() answer {
 	case r.failures >= failingFrom:
 		state = "failing"
 	}
-	secrets := []secretBody{}
+	secrets := []map[string]*time.Time{}
 	for _, one := range s.receiver.secrets {
-		secrets = append(secrets, secretBody{one.created.UTC(), orNull(one.expires.UTC())})
+		secrets = append(secrets, map[string]*time.Time{"created_at": new(one.created.UTC()),
+			"expires_at": orNull(one.expires.UTC())})
 	}
 	return ok(map[string]any{
 		"url": orNull(r.url), "state": state, "paused_by": orNull(r.pausedBy), "consecutive_failures": r.failures,
@@ -184,27 +180,18 @@ func (s selfService) rotateSecret(r *http.Request) answer {
 	s.receiver.secrets = append([]secret{fresh}, s.receiver.secrets...)
 	s.live()
 	s.receiver.secrets = s.receiver.secrets[:min(mostSecrets, len(s.receiver.secrets))]
-	a := ok(map[string]string{"webhook_secret": fresh.Text()})
-	a.secret = true
-	return a
+	return answer{status: http.StatusOK, secret: true, body: map[string]string{"webhook_secret": fresh.Text()}}
 }
 
 func (s selfService) testReceiver(r *http.Request) answer {
 	address, secrets := callURL(s.receiver.url, 0), s.live()
-	recent := s.receiver.tests[:0]
-	for _, at := range s.receiver.tests {
-		if time.Since(at) < time.Minute {
-			recent = append(recent, at)
-		}
-	}
-	s.receiver.tests = recent
+	s.receiver.tests = slices.DeleteFunc(s.receiver.tests,
+		func(at time.Time) bool { return time.Since(at) >= time.Minute })
 	switch {
 	case s.receiver.url == "":
 		return noReceiver()
-	case len(recent) >= testsAMinute:
-		a := refuse(http.StatusTooManyRequests, "At most 10 test calls a minute.")
-		a.retryAfter = time.Minute
-		return a
+	case len(s.receiver.tests) >= testsAMinute:
+		return answer{status: http.StatusTooManyRequests, detail: "At most 10 test calls a minute.", retryAfter: time.Minute}
 	}
 	s.receiver.tests = append(s.receiver.tests, time.Now())
 	id := newID()
@@ -250,7 +237,7 @@ func post(ctx context.Context, address, id string, body []byte, secrets []webhoo
 	now := time.Now()
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(webhook.HeaderID, id)
-	request.Header.Set(webhook.HeaderTimestamp, unix(now))
+	request.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
 	request.Header.Set(webhook.HeaderSignature, webhook.Sign(id, now, body, secrets...))
 	return a.call(request)
 }

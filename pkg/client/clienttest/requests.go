@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/supplyhub/supplyhub/pkg/client"
@@ -99,11 +100,8 @@ func duplicates(items []item) []client.Duplicate {
 	seen := map[string]int{}
 	var repeated []client.Duplicate
 	for _, m := range items {
-		variant := "null"
-		if m.MaterialVariantID != nil {
-			variant = strconv.FormatInt(*m.MaterialVariantID, 10)
-		}
-		key := fmt.Sprint(m.MaterialID, " ", variant, " ", m.SKU)
+		variant, _ := json.Marshal(m.MaterialVariantID) // an integer, or null
+		key := fmt.Sprintf("%d %s %s", m.MaterialID, variant, m.SKU)
 		if seen[key]++; seen[key] == 2 {
 			repeated = append(repeated, client.Duplicate{MaterialID: m.MaterialID,
 				MaterialVariantID: m.MaterialVariantID, SKU: m.SKU})
@@ -119,8 +117,7 @@ func (s *Server) find(r *http.Request) (*request, *answer) {
 	if known := s.requests[id]; err == nil && known != nil && strconv.FormatInt(id, 10) == text {
 		return known, nil
 	}
-	a := refuse(http.StatusNotFound, "There is no such material request.")
-	return nil, &a
+	return nil, new(refuse(http.StatusNotFound, "There is no such material request."))
 }
 
 const longestWait = time.Minute
@@ -145,11 +142,10 @@ func (s *Server) getRequest(r *http.Request) answer {
 }
 
 func waitFor(ctx context.Context, changed <-chan struct{}, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	select {
 	case <-changed:
-	case <-timer.C:
 	case <-ctx.Done():
 	}
 }
@@ -237,7 +233,7 @@ func (s *Server) selectEstimate(r *http.Request) answer {
 
 func (s *Server) receiveEstimates(r *http.Request) answer {
 	e, refused := readBody[webhook.Event](r, members("type timestamp data", map[string]shape{
-		"type": oneOf(webhook.TypeEstimated), "timestamp": text("be a moment, at most 5 minutes ahead", func(text string) bool {
+		"type": oneOf(webhook.TypeEstimated), "timestamp": text("be a moment, hardly ahead", func(text string) bool {
 			at, _ := time.Parse(time.RFC3339, text)
 			return isMoment(text) && time.Until(at) <= eventSkew
 		}),

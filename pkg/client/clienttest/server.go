@@ -7,6 +7,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -71,9 +72,7 @@ func Start(tb testing.TB, config Config) *Server {
 // New returns a fake service that listens nowhere: it is an http.Handler. Client calls it in memory, so that it works
 // inside testing/synctest too, where hours pass in no time.
 func New(config Config) *Server {
-	if config.Name == "" {
-		config.Name = "Test supplier"
-	}
+	config.Name = cmp.Or(config.Name, "Test supplier")
 	if config.Scopes == nil {
 		config.Scopes = []string{scopeRequests, scopeProducts, scopeWebhooks}
 	}
@@ -141,10 +140,7 @@ func (s *Server) FailNext(n, status int, retryAfter time.Duration) {
 		if n--; n < 0 {
 			return false
 		}
-		if retryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int((retryAfter+time.Second-1)/time.Second)))
-		}
-		writeProblem(w, status, "The test wants this to fail.", nil)
+		answer{status: status, detail: "The test wants this to fail.", retryAfter: retryAfter}.write(w)
 		return true
 	})
 }

@@ -54,8 +54,7 @@ func (c *check) refused(detail string) *answer {
 		return nil
 	}
 	slices.SortFunc(c.found, func(a, b violation) int { return cmp.Compare(a.place(), b.place()) })
-	a := refuse(http.StatusBadRequest, detail, c.found...)
-	return &a
+	return new(refuse(http.StatusBadRequest, detail, c.found...))
 }
 
 func (v violation) place() string {
@@ -187,13 +186,11 @@ func isOneOf(allowed ...string) func(string) bool {
 // readBody reads a body of the shape; the answer is nil unless it is refused.
 func readBody[T any](r *http.Request, of shape) (body T, refused *answer) {
 	if unsupported(r.Header) {
-		a := refuse(http.StatusUnsupportedMediaType, "The request body must be JSON in UTF-8, not compressed.")
-		return body, &a
+		return body, new(refuse(http.StatusUnsupportedMediaType, "The request body must be JSON in UTF-8, not compressed."))
 	}
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil || len(text) > maxBody {
-		a := refuse(http.StatusRequestEntityTooLarge, "The request body is over 1 MiB.")
-		return body, &a
+		return body, new(refuse(http.StatusRequestEntityTooLarge, "The request body is over 1 MiB."))
 	}
 	c := &check{}
 	text = whole(text)
