@@ -106,6 +106,28 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 			wantEmpty(t, h.Do(t, method, path, huge), 401)
 		}
 		wantEmpty(t, s.Do(t, http.MethodGet, "/orders", huge), 403)
+		for path, c := range map[string]struct {
+			body   string
+			status int
+		}{
+			"/api/webhook-receiver/pause": {huge, 413}, portalSessions: {huge, 413},
+			"/api/webhook-receiver/rotate-secret": {"", 200}, // its length is not announced: none at all is none
+		} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL(0, path), struct{ io.Reader }{
+				strings.NewReader(c.body)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+s.AccessToken())
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != c.status {
+				t.Errorf("%s in chunks: %d, want %d", path, answer.StatusCode, c.status)
+			}
+		}
 	})
 	rule(t, "a body that is announced too long or does not come is answered as an invalid one of its route",
 		func(t *testing.T) {

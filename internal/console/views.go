@@ -136,7 +136,7 @@ func (s *views) request(ctx context.Context, q query) (any, error) {
 		return nil, err
 	}
 	for _, d := range found[:min(len(found), mostSteps)] {
-		detail, err := s.deps.Deliveries.Show(ctx, d.ID)
+		detail, err := s.deps.Deliveries.ShowNewest(ctx, d.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +182,7 @@ type deliveryView struct {
 }
 
 func (s *views) delivery(ctx context.Context, q query) (any, error) {
-	detail, err := s.deps.Deliveries.Show(ctx, q.params.ByName("id"))
+	detail, err := s.deps.Deliveries.ShowNewest(ctx, q.params.ByName("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (s *views) searchDeliveries(ctx context.Context, r *searchResult) error {
 	}
 	var found []deliveries.Delivery
 	for _, id := range ids {
-		detail, err := s.deps.Deliveries.Show(ctx, id)
+		detail, err := s.deps.Deliveries.ShowNewest(ctx, id)
 		if errs.KindOf(err) == errs.NotFound {
 			continue
 		}

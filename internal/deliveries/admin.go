@@ -29,6 +29,15 @@ func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error
 
 // Show returns a delivery with its attempts, oldest first; errs.NotFound when there is none of that id.
 func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
+	return d.show(ctx, id, math.MaxInt64)
+}
+
+// ShowNewest is Show with as many of the newest attempts as a page shows.
+func (d *Keeper) ShowNewest(ctx context.Context, id string) (*Detail, error) {
+	return d.show(ctx, id, pageAttempts)
+}
+
+func (d *Keeper) show(ctx context.Context, id string, newest int64) (*Detail, error) {
 	found, err := d.store.whole(ctx, id)
 	if err != nil {
 		return nil, err
@@ -36,7 +45,7 @@ func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
 	if found == nil {
 		return nil, unknownDeliveries([]string{id})
 	}
-	rows, err := d.store.attemptsOf(ctx, *found)
+	rows, err := d.store.attemptsOf(ctx, *found, newest)
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,9 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	detail, err := s.Show(c.Request.Context(), caller.SupplierID(c), id)
+	detail, err := httpapi.ReadOne(c, func(fits func(int64) bool) (SentDetail, error) {
+		return s.Show(c.Request.Context(), caller.SupplierID(c), id, fits)
+	})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -140,6 +141,43 @@ func TestHistory_has_the_last_day_by_hours_and_the_last_week_by_quarters_of_a_da
 		if want := "21 [1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 1] 18 " +
 			"[0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 2 0 0 0 2]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// A receiver that answers 500 and a supplier that redelivers make an attempt a second.
+func TestShow_of_a_delivery_with_many_attempts_reads_what_there_is_room_for(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		ctx, s := t.Context(), selfService(t, db, time.UnixMicro(1_000_000))
+		sentRows(ctx, t, db, 1, 1, Pending)
+		ids, err := database.Column[string](ctx, db.SQL(ctx), `SELECT id FROM webhook_deliveries`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(ctx, t, db, `INSERT INTO webhook_events (uid, round, supplier_id, trace_id, body, created_at)
+			VALUES (1, 1, 'acme', '', ?, 1)`, pack.Pack([]byte(`{}`)))
+		exec(ctx, t, db, `UPDATE webhook_deliveries SET attempts = 200, last_started_at = 1`)
+		exec(ctx, t, db, `INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at)
+			WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 199)
+			SELECT '`+ids[0]+`', 'acme', n, n FROM n`)
+		for _, room := range []bool{false, true} {
+			detail, err := s.Show(ctx, "acme", ids[0], func(size int64) bool {
+				if size < 200<<10 {
+					t.Errorf("200 attempts are taken for %d bytes", size)
+				}
+				return room
+			})
+			if n := len(detail.Attempts); err != nil || n != map[bool]int{true: 200}[room] {
+				t.Errorf("with room %t it has %d attempts: %v", room, n, err)
+			}
+		}
+		page, err := s.ShowNewest(ctx, "acme", ids[0])
+		if n := len(page.Attempts); err != nil || n != pageAttempts || page.Attempts[n-1].Number != 200 {
+			t.Errorf("a page has %d attempts: %v", n, err)
+		}
+		if kept, err := s.deps.Deliveries.ShowNewest(ctx, ids[0]); err != nil || len(kept.Attempts) != pageAttempts {
+			t.Errorf("the operator's has %+v: %v", kept, err)
 		}
 	})
 }

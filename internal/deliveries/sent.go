@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -168,13 +169,29 @@ func (s *SelfService) Waiting(ctx context.Context, supplierID string) (int64, er
 	return s.store.count(ctx, Filter{Receiver: supplierID, Status: Pending}, mostWaiting)
 }
 
-// Show returns a delivery with its attempts. Errors: errs.NotFound.
-func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDetail, error) {
+const (
+	pageAttempts = 50      // of a delivery that a page shows, the newest
+	attemptText  = 2 << 10 // bytes of an attempt: its answer, its address and its error
+)
+
+// Show returns a delivery with its attempts, of which there may be thousands: fits is asked whether so many bytes of
+// text may be read. Errors: errs.NotFound.
+func (s *SelfService) Show(ctx context.Context, supplierID, id string, fits func(size int64) bool) (SentDetail, error) {
+	return s.show(ctx, supplierID, id, math.MaxInt64, fits)
+}
+
+// ShowNewest is Show with as many of the newest attempts as a page shows.
+func (s *SelfService) ShowNewest(ctx context.Context, supplierID, id string) (SentDetail, error) {
+	return s.show(ctx, supplierID, id, pageAttempts, func(int64) bool { return true })
+}
+
+func (s *SelfService) show(ctx context.Context, supplierID, id string, newest int64, fits func(size int64) bool) (
+	SentDetail, error) {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
 		return SentDetail{}, err
 	}
-	return s.store.sentDetail(ctx, *row)
+	return s.store.sentDetail(ctx, *row, newest, fits)
 }
 
 // Redeliver sends a delivery again, now. If it is pending, its next attempt is due at once; otherwise a new series of

@@ -183,11 +183,12 @@ func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
 	return &r, nil
 }
 
-// attemptsOf reads the attempts of a delivery that was read before, its last one among them, oldest first. An attempt
-// that began since is not among them: its number is greater than those of the row that was read.
-func (s *store) attemptsOf(ctx context.Context, d deliveryRow) ([]attemptRow, error) {
+// attemptsOf reads the newest attempts of a delivery that was read before, its last one among them, oldest first. An
+// attempt that began since is not among them: its number is greater than those of the row that was read.
+func (s *store) attemptsOf(ctx context.Context, d deliveryRow, newest int64) ([]attemptRow, error) {
 	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response,
-		url FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 ORDER BY number`, []any{d.ID, d.AttemptCount},
+		url FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 AND number > $3 ORDER BY number`,
+		[]any{d.ID, d.AttemptCount, d.AttemptCount - newest},
 		func(r *attemptRow) []any {
 			return []any{&r.Number, &r.StartedAt, &r.DurationUs, &r.Status, &r.Error, &r.Response, &r.URL}
 		})

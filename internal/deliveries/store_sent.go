@@ -55,15 +55,20 @@ func (r deliveryRow) answered(row attemptRow) *AnsweredAttempt {
 }
 
 // sentDetail adds the event and all attempts, read by statements of their own after the row: an attempt that begins or
-// ends between two of them shows as it was, or as it is. A delivery that retention deleted meanwhile is not found.
-func (s *store) sentDetail(ctx context.Context, row deliveryRow) (SentDetail, error) {
+// ends between two of them shows as it was, or as it is. A delivery that retention deleted meanwhile is not found. The
+// newest attempts are read if fits agrees with their size.
+func (s *store) sentDetail(ctx context.Context, row deliveryRow, newest int64, fits func(size int64) bool) (
+	SentDetail, error) {
 	detail := SentDetail{Sent: row.sent(), Attempts: []AnsweredAttempt{}}
 	body, err := s.eventOf(ctx, row)
 	if err != nil {
 		return SentDetail{}, err
 	}
 	detail.Event = json.RawMessage(body)
-	rows, err := s.attemptsOf(ctx, row)
+	if newest = min(newest, row.AttemptCount); !fits(newest * attemptText) {
+		return detail, nil
+	}
+	rows, err := s.attemptsOf(ctx, row, newest)
 	if err != nil {
 		return SentDetail{}, err
 	}

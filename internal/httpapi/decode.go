@@ -58,12 +58,19 @@ func PeekBody(c *gin.Context, mayBeRight bool) ([]byte, error) {
 }
 
 // Proper returns what is wrong with a request whatever its route takes, once its caller is known: a query string that
-// does not parse, errs.Invalid, or a length that is announced over what ReadJSON reads of this sender, errs.TooLarge.
-func Proper(c *gin.Context) error {
+// does not parse, errs.Invalid, or a body over what ReadJSON reads of this sender, errs.TooLarge. A body whose length is
+// not announced is read for that; its request has its length then.
+func Proper(c *gin.Context) (err error) {
 	if _, err := Query(c); err != nil {
 		return err
 	}
-	return announced(c, heldBy(c).limit())
+	h := heldBy(c)
+	if c.Request.ContentLength >= 0 {
+		return announced(c, h.limit())
+	}
+	h.peeked, err = readBody(c, h.limit())
+	c.Request.ContentLength = int64(len(h.peeked))
+	return err
 }
 
 // announced refuses a body by the length that was announced.
