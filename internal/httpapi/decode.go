@@ -58,8 +58,8 @@ func PeekBody(c *gin.Context, mayBeRight bool) ([]byte, error) {
 }
 
 // Proper returns what is wrong with a request whatever its route takes, once its caller is known: a query string that
-// does not parse, errs.Invalid, or a body over what ReadJSON reads of this sender, errs.TooLarge. A body whose length is
-// not announced is read for that; its request has its length then.
+// does not parse, errs.Invalid, or a body over what ReadJSON reads of this sender, errs.TooLarge. A body whose length
+// is not announced is read for that; its request has its length then.
 func Proper(c *gin.Context) (err error) {
 	if _, err := Query(c); err != nil {
 		return err

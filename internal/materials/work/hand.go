@@ -39,7 +39,7 @@ type hand struct {
 	closed  bool
 }
 
-// waits stands for the bytes of a round that is not begun.
+// waits takes the place of the bytes of a round that is not begun.
 const waits = -1
 
 // line is one supplier's.
