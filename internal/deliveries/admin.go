@@ -29,7 +29,7 @@ func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error
 
 // Show returns a delivery with its attempts, oldest first; errs.NotFound when there is none of that id.
 func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
-	return d.show(ctx, id, math.MaxInt64)
+	return d.show(ctx, id, math.MaxInt32)
 }
 
 // ShowNewest is Show with as many of the newest attempts as a page shows.
@@ -45,7 +45,7 @@ func (d *Keeper) show(ctx context.Context, id string, newest int64) (*Detail, er
 	if found == nil {
 		return nil, unknownDeliveries([]string{id})
 	}
-	rows, err := d.store.attemptsOf(ctx, *found, newest)
+	rows, err := d.store.attemptsOf(ctx, *found, max(found.AttemptCount-newest, 0), newest)
 	if err != nil {
 		return nil, err
 	}

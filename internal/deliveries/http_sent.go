@@ -75,13 +75,21 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	detail, err := httpapi.ReadOne(c, func(fits func(int64) bool) (SentDetail, error) {
-		return s.Show(c.Request.Context(), caller.SupplierID(c), id, fits)
-	})
+	ctx := c.Request.Context()
+	row, err := s.store.sentByID(ctx, caller.SupplierID(c), id)
 	if err != nil {
 		return err
 	}
-	return httpapi.JSON(c, http.StatusOK, detail)
+	event, err := s.store.eventOf(ctx, *row)
+	if err != nil {
+		return err
+	}
+	var parts []httpapi.Part[AnsweredAttempt]
+	for after := int64(0); after == 0 || after < row.AttemptCount; after += partAttempts {
+		parts = append(parts, httpapi.Part[AnsweredAttempt]{Size: min(row.AttemptCount, partAttempts) * attemptText,
+			Read: func() ([]AnsweredAttempt, error) { return s.store.answeredOf(ctx, *row, after, partAttempts) }})
+	}
+	return httpapi.AnswerParts(c, SentEvent{row.sent(), event}, "attempts", parts...)
 }
 
 // RedeliverDelivery handles POST /api/webhook-deliveries/{id}/redeliver. The request has no body.

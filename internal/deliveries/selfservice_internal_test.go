@@ -2,13 +2,21 @@ package deliveries
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
+	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
@@ -146,7 +154,7 @@ func TestHistory_has_the_last_day_by_hours_and_the_last_week_by_quarters_of_a_da
 }
 
 // A receiver that answers 500 and a supplier that redelivers make an attempt a second.
-func TestShow_of_a_delivery_with_many_attempts_reads_what_there_is_room_for(t *testing.T) {
+func TestShow_has_all_attempts_of_a_delivery_and_a_page_has_the_newest(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		ctx, s := t.Context(), selfService(t, db, time.UnixMicro(1_000_000))
@@ -156,28 +164,41 @@ func TestShow_of_a_delivery_with_many_attempts_reads_what_there_is_room_for(t *t
 			t.Fatal(err)
 		}
 		exec(ctx, t, db, `INSERT INTO webhook_events (uid, round, supplier_id, trace_id, body, created_at)
-			VALUES (1, 1, 'acme', '', ?, 1)`, pack.Pack([]byte(`{}`)))
-		exec(ctx, t, db, `UPDATE webhook_deliveries SET attempts = 200, last_started_at = 1`)
-		exec(ctx, t, db, `INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at)
-			WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 199)
-			SELECT '`+ids[0]+`', 'acme', n, n FROM n`)
-		for _, room := range []bool{false, true} {
-			detail, err := s.Show(ctx, "acme", ids[0], func(size int64) bool {
-				if size < 200<<10 {
-					t.Errorf("200 attempts are taken for %d bytes", size)
-				}
-				return room
-			})
-			if n := len(detail.Attempts); err != nil || n != map[bool]int{true: 200}[room] {
-				t.Errorf("with room %t it has %d attempts: %v", room, n, err)
+			VALUES (1, 1, 'acme', '', ?, 1)`, pack.Pack([]byte(`{"a":"<"}`)))
+		engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
+		engine.GET("/:id", httpapi.Handle(func(c *gin.Context) error {
+			c.Request = c.Request.WithContext(caller.With(c.Request.Context(), caller.Principal{SupplierID: "acme"}))
+			return s.ShowDelivery(c)
+		}))
+		made := 0
+		for _, n := range []int{0, 1, 2, partAttempts, partAttempts + 1, 2*partAttempts + 7} {
+			var last any
+			if n > 0 {
+				last = n
 			}
-		}
-		page, err := s.ShowNewest(ctx, "acme", ids[0])
-		if n := len(page.Attempts); err != nil || n != pageAttempts || page.Attempts[n-1].Number != 200 {
-			t.Errorf("a page has %d attempts: %v", n, err)
-		}
-		if kept, err := s.deps.Deliveries.ShowNewest(ctx, ids[0]); err != nil || len(kept.Attempts) != pageAttempts {
-			t.Errorf("the operator's has %+v: %v", kept, err)
+			exec(ctx, t, db, `UPDATE webhook_deliveries SET attempts = ?, last_started_at = ?`, n, last)
+			for ; made < n-1; made++ {
+				exec(ctx, t, db, `INSERT INTO webhook_attempts (delivery_id, supplier_id, number, started_at)
+					VALUES (?, 'acme', ?, ?)`, ids[0], made+1, made+1)
+			}
+			w := httptest.NewRecorder()
+			engine.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/"+ids[0], nil))
+			var whole SentDetail
+			if err := json.Unmarshal(w.Body.Bytes(), &whole); err != nil || w.Code != http.StatusOK ||
+				len(whole.Attempts) != n || whole.Attempts == nil || string(whole.Event) != `{"a":"<"}` {
+				t.Fatalf("%d of %d attempts, %d %v: %.300s", len(whole.Attempts), n, w.Code, err, w.Body)
+			}
+			for i, a := range whole.Attempts {
+				if a.Number != int64(i+1) {
+					t.Fatalf("the attempt %d is the number %d", i+1, a.Number)
+				}
+			}
+			page, err := s.Show(ctx, "acme", ids[0])
+			kept, keptErr := s.deps.Deliveries.ShowNewest(ctx, ids[0])
+			if shown := min(n, pageAttempts); err != nil || keptErr != nil || len(page.Attempts) != shown ||
+				len(kept.Attempts) != shown || n > 0 && page.Attempts[shown-1].Number != int64(n) {
+				t.Errorf("the pages have %d and %d of %d: %v, %v", len(page.Attempts), len(kept.Attempts), n, err, keptErr)
+			}
 		}
 	})
 }

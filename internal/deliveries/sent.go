@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -43,10 +42,15 @@ type SentAttempt struct {
 	Error      *string   `json:"error"` // why it failed, without any address of the operator's network
 }
 
-// SentDetail is a delivery with its event and all its attempts, the oldest first.
-type SentDetail struct {
+// SentEvent is a delivery with its event.
+type SentEvent struct {
 	Sent
-	Event    json.RawMessage   `json:"event"`
+	Event json.RawMessage `json:"event"`
+}
+
+// SentDetail is a delivery with its event and attempts, the oldest of them first.
+type SentDetail struct {
+	SentEvent
 	Attempts []AnsweredAttempt `json:"attempts"`
 }
 
@@ -171,27 +175,17 @@ func (s *SelfService) Waiting(ctx context.Context, supplierID string) (int64, er
 
 const (
 	pageAttempts = 50      // of a delivery that a page shows, the newest
+	partAttempts = 500     // that are read and sent together
 	attemptText  = 2 << 10 // bytes of an attempt: its answer, its address and its error
 )
 
-// Show returns a delivery with its attempts, of which there may be thousands: fits is asked whether so many bytes of
-// text may be read. Errors: errs.NotFound.
-func (s *SelfService) Show(ctx context.Context, supplierID, id string, fits func(size int64) bool) (SentDetail, error) {
-	return s.show(ctx, supplierID, id, math.MaxInt64, fits)
-}
-
-// ShowNewest is Show with as many of the newest attempts as a page shows.
-func (s *SelfService) ShowNewest(ctx context.Context, supplierID, id string) (SentDetail, error) {
-	return s.show(ctx, supplierID, id, pageAttempts, func(int64) bool { return true })
-}
-
-func (s *SelfService) show(ctx context.Context, supplierID, id string, newest int64, fits func(size int64) bool) (
-	SentDetail, error) {
+// Show returns a delivery with its newest attempts, as many as a page shows. Errors: errs.NotFound.
+func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDetail, error) {
 	row, err := s.store.sentByID(ctx, supplierID, id)
 	if err != nil {
 		return SentDetail{}, err
 	}
-	return s.store.sentDetail(ctx, *row, newest, fits)
+	return s.store.sentDetail(ctx, *row, max(row.AttemptCount-pageAttempts, 0), pageAttempts)
 }
 
 // Redeliver sends a delivery again, now. If it is pending, its next attempt is due at once; otherwise a new series of

@@ -183,19 +183,19 @@ func (s *store) whole(ctx context.Context, id string) (*deliveryRow, error) {
 	return &r, nil
 }
 
-// attemptsOf reads the newest attempts of a delivery that was read before, its last one among them, oldest first. An
-// attempt that began since is not among them: its number is greater than those of the row that was read.
-func (s *store) attemptsOf(ctx context.Context, d deliveryRow, newest int64) ([]attemptRow, error) {
+// attemptsOf reads so many attempts behind a number, of a delivery that was read before, oldest first. An attempt that
+// began since is not among them: its number is greater than those of the row that was read.
+func (s *store) attemptsOf(ctx context.Context, d deliveryRow, after, n int64) ([]attemptRow, error) {
 	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT number, started_at, duration_us, status, error, response,
-		url FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 AND number > $3 ORDER BY number`,
-		[]any{d.ID, d.AttemptCount, d.AttemptCount - newest},
+		url FROM webhook_attempts WHERE delivery_id = $1 AND number < $2 AND number > $3 AND number <= $4 ORDER BY number`,
+		[]any{d.ID, d.AttemptCount, after, after + n},
 		func(r *attemptRow) []any {
 			return []any{&r.Number, &r.StartedAt, &r.DurationUs, &r.Status, &r.Error, &r.Response, &r.URL}
 		})
 	if err != nil {
 		return nil, fmt.Errorf("read webhook attempts: %w", err)
 	}
-	if d.lastStartedAt != nil {
+	if d.lastStartedAt != nil && d.AttemptCount > after && d.AttemptCount <= after+n {
 		rows = append(rows, d.last())
 	}
 	return rows, nil

@@ -2,12 +2,12 @@ package deliveries
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/pack"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -55,27 +55,20 @@ func (r deliveryRow) answered(row attemptRow) *AnsweredAttempt {
 }
 
 // sentDetail adds the event and all attempts, read by statements of their own after the row: an attempt that begins or
-// ends between two of them shows as it was, or as it is. A delivery that retention deleted meanwhile is not found. The
-// newest attempts are read if fits agrees with their size.
-func (s *store) sentDetail(ctx context.Context, row deliveryRow, newest int64, fits func(size int64) bool) (
-	SentDetail, error) {
-	detail := SentDetail{Sent: row.sent(), Attempts: []AnsweredAttempt{}}
-	body, err := s.eventOf(ctx, row)
+// ends between two of them shows as it was, or as it is. A delivery that retention deleted meanwhile is not found.
+func (s *store) sentDetail(ctx context.Context, row deliveryRow, after, n int64) (SentDetail, error) {
+	event, err := s.eventOf(ctx, row)
 	if err != nil {
 		return SentDetail{}, err
 	}
-	detail.Event = json.RawMessage(body)
-	if newest = min(newest, row.AttemptCount); !fits(newest * attemptText) {
-		return detail, nil
-	}
-	rows, err := s.attemptsOf(ctx, row, newest)
-	if err != nil {
-		return SentDetail{}, err
-	}
-	for _, r := range rows {
-		detail.Attempts = append(detail.Attempts, *row.answered(r))
-	}
-	return detail, nil
+	attempts, err := s.answeredOf(ctx, row, after, n)
+	return SentDetail{SentEvent{row.sent(), event}, attempts}, err
+}
+
+// answeredOf is attemptsOf as its receiver's owner may see them.
+func (s *store) answeredOf(ctx context.Context, row deliveryRow, after, n int64) ([]AnsweredAttempt, error) {
+	rows, err := s.attemptsOf(ctx, row, after, n)
+	return lists.Of(rows, func(r attemptRow) AnsweredAttempt { return *row.answered(r) }), err
 }
 
 // eventOf returns the event as it is sent.

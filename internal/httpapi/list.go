@@ -77,15 +77,25 @@ type Part[T any] struct {
 	Read func() ([]T, error)
 }
 
-// AnswerList answers with a page of a list and the cursor of the next page; empty: there is none. The items come in
-// parts: one part is sent with its length, more are sent as they come, so that a large page costs the memory of its
-// largest part. That is granted before a part is read, and only the part's text is held while it is sent.
+// AnswerList answers with a page of a list and the cursor of the next page; empty: there is none.
 func AnswerList[T any](c *gin.Context, next string, parts ...Part[T]) error {
-	const contentType = "application/json; charset=utf-8"
-	body, items := []byte(`{"next_cursor":null,"data":[`), 0
+	head := map[string]*string{"next_cursor": nil}
 	if next != "" {
-		body = fmt.Appendf(nil, `{"next_cursor":%q,"data":[`, next)
+		head["next_cursor"] = &next
 	}
+	return AnswerParts(c, head, "data", parts...)
+}
+
+// AnswerParts answers with head, an object with members, and the member of that name behind them, a list whose items
+// come in parts: one part is sent with its length, more are sent as they come, so that a large answer costs the memory
+// of its largest part. That is granted before a part is read, and only the part's text is held while it is sent.
+func AnswerParts[T any](c *gin.Context, head any, name string, parts ...Part[T]) error {
+	const contentType = "application/json; charset=utf-8"
+	body, err := encode(head)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	body, items := fmt.Appendf(body[:len(body)-1], `,%q:[`, name), 0
 	for i, part := range parts {
 		n, err := appendPart(c, &body, items > 0, part)
 		if items += n; err == nil && i < len(parts)-1 {

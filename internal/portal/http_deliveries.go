@@ -88,7 +88,7 @@ func (s *Service) ShowDelivery(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	detail, err := s.deps.Deliveries.ShowNewest(ctx, caller.SupplierID(c), id)
+	detail, err := s.deps.Deliveries.Show(ctx, caller.SupplierID(c), id)
 	if err != nil {
 		return err
 	}
