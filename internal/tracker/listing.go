@@ -75,10 +75,10 @@ func (s *Service) read(ctx context.Context, c Client,
 			return l, nil
 		case r == nil:
 			return listing{}, s.unread(ctx, c, err)
-		case ctx.Err() != nil || errors.Is(err, errClientChanged) || errs.KindOf(err) == errs.Unavailable:
-			return listing{}, err
 		case errors.Is(err, errMoved) && moved < mostMoves:
 			moved++
+		case ctx.Err() != nil || errors.Is(err, errClientChanged) || errs.KindOf(err) == errs.Unavailable:
+			return listing{}, err
 		case !lookedAgain && !futile(err):
 			lookedAgain = true // the view may have been made again, or dropped; then its rows are not those counted
 			s.relations.Remove(c.Views[0])
@@ -270,22 +270,18 @@ func (s *Service) daysOf(ctx context.Context, r *relation, st state) (days, erro
 	statement := `WITH newer AS MATERIALIZED (
 			SELECT "dt_carga" AS day, count(*) AS records FROM ` + r.from + ` WHERE "id" > $2
 			AND (SELECT max_id FROM tracker_versions WHERE client_number = $1) > $2 GROUP BY 1)
-		SELECT v.generation, d.records - coalesce(newer.records, 0), d.dt_carga
+		SELECT v.generation, v.max_id, d.records - coalesce(newer.records, 0), d.dt_carga
 		FROM tracker_versions v LEFT JOIN tracker_days d ON d.client_number = v.client_number
 			LEFT JOIN newer ON newer.day = d.dt_carga
 		WHERE v.client_number = $1 ORDER BY d.dt_carga DESC`
 	var counts days
-	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
-		var generation, records int64
-		err := scanInts(row[:1], &generation)
-		if err == nil && generation != st.generation {
-			err = errMoved
-		}
-		if err == nil && row[1] != nil {
-			err = scanInts(row[1:2], &records)
+	err := st.read(ctx, s.rows.Select, statement, func(row [][]byte) (err error) {
+		var records int64
+		if row[0] != nil {
+			err = scanInts(row[:1], &records)
 		}
 		if records > 0 {
-			counts = append(counts, dayCount{day: string(row[2]), records: records})
+			counts = append(counts, dayCount{day: string(row[1]), records: records})
 		}
 		return err
 	}, r.owner, st.maxID)

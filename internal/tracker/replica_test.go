@@ -3,9 +3,13 @@
 package tracker_test
 
 import (
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,6 +145,105 @@ func TestCrawl_over_a_replica_that_is_behind_has_nothing_twice_and_nothing_misse
 	r.replayed()
 	if got := get(t, here.engine, here.client.APIKey, "/list?pageSize=2&page=2"); got.Total != 8 {
 		t.Errorf("page 2 has a total of %d when the replica has all, want 8", got.Total)
+	}
+}
+
+// balanced returns an address whose new connections are to the primary, until standby is set.
+func (r *replicated) balanced(standby *atomic.Bool) string {
+	r.t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(r.t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = listener.Close() })
+	parts := map[bool]url.Values{}
+	for behind, address := range map[bool]string{false: r.url, true: r.replicaURL} {
+		u, err := url.Parse(address)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		parts[behind] = u.Query()
+	}
+	serve := func(client net.Conn) {
+		defer func() { _ = client.Close() }()
+		to := parts[standby.Load()]
+		server, err := net.Dial("unix", to.Get("host")+"/.s.PGSQL."+to.Get("port"))
+		if err != nil {
+			return
+		}
+		go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+		_, _ = io.Copy(client, server)
+	}
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(client)
+		}
+	}()
+	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	u, _ := url.Parse(r.url)
+	u.RawQuery = url.Values{"host": {host}, "port": {port}, "sslmode": {"disable"}}.Encode()
+	return u.String()
+}
+
+func TestPage_made_at_two_servers_leaves_no_count_of_the_one_that_is_behind(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	r.url += "&lock_timeout=30s"
+	var standby atomic.Bool
+	f := newFleet(t, r.open(r.balanced(&standby)))
+	one := func(label string) row { return row{Label: label, Device: 1, Loaded: "2026-11-20"} }
+	f.load(one("r1"), one("r2"))
+	r.replayed()
+	r.pause(true)
+	f.load(one("r3"), one("r4"))
+
+	// The page waits where it notes its crawl, between the state and the counts. Meanwhile its connection ends.
+	tx, err := r.primary.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), `LOCK TABLE tracker_pins IN EXCLUSIVE MODE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan page)
+	go func() { answered <- get(t, f.engine, f.client.APIKey, "/list?pageSize=2") }()
+	watching, err := pgx.Connect(t.Context(), r.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait.Until(t, "the page waits, and its connection is one that the pool tries before it uses it", func() (there bool) {
+		if err == nil {
+			err = watching.QueryRow(t.Context(), `SELECT count(*) > 0 AND coalesce(min(clock_timestamp() - state_change)
+				> interval '1.1 s', false) FROM pg_stat_activity WHERE application_name = 'supplyhub-reader'
+				AND EXISTS (SELECT 1 FROM pg_locks WHERE relation = 'tracker_pins'::regclass AND NOT granted)`).Scan(&there)
+		}
+		return there || err != nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	standby.Store(true)
+	if _, err := watching.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE application_name = 'supplyhub-reader'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(page{2, []string{"r2", "r1"}}, <-answered); diff != "" {
+		t.Errorf("while the replica is behind (-want +got):\n%s", diff)
+	}
+	r.pause(false)
+	r.replayed()
+	for number, labels := range map[string][]string{"1": {"r4", "r3"}, "2": {"r2", "r1"}} {
+		got := get(t, f.engine, f.client.APIKey, "/list?pageSize=2&page="+number)
+		if diff := gocmp.Diff(page{4, labels}, got); diff != "" {
+			t.Errorf("when it has all, page %s (-want +got):\n%s", number, diff)
+		}
 	}
 }
 

@@ -49,10 +49,12 @@ func (s *Service) snapshotState(ctx context.Context, r *relation, st state, q qu
 		st.day = m.day
 		return st, nil
 	}
-	err := s.rows.Select(ctx, r.lastPing(`"id" <= $1`), func(row [][]byte) error {
+	statement := `SELECT v.generation, v.max_id, (` + r.lastPing(`"id" <= $2`) + `)
+		FROM tracker_versions v WHERE v.client_number = $1`
+	err := st.read(ctx, s.rows.Select, statement, func(row [][]byte) error {
 		st.day = string(row[0])
 		return nil
-	}, st.maxID)
+	}, r.owner, st.maxID)
 	if err != nil {
 		return state{}, fmt.Errorf("read the latest date of a ping: %w", err)
 	}
@@ -60,8 +62,7 @@ func (s *Service) snapshotState(ctx context.Context, r *relation, st state, q qu
 	return st, nil
 }
 
-// winnersOf chooses the record of each device of the state's day and returns their ids, by device. Rows come as the
-// view's index has them: nothing is sorted.
+// winnersOf chooses the record of each device of the state's day and returns their ids, by device.
 func (s *Service) winnersOf(ctx context.Context, r *relation, st state, q query) ([]int64, error) {
 	if st.day == "" {
 		return nil, nil
@@ -70,18 +71,15 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state, q query)
 	if known, found := s.maps.get(key); found {
 		return known.winners, nil
 	}
-	statement := `SELECT (SELECT generation FROM tracker_versions WHERE client_number = $1), "imei", "id" FROM ` + r.from +
-		` WHERE "data_de_ping" = ` + r.day("$2") + ` AND "id" <= $3
-		ORDER BY "imei", "hora_de_ping" DESC NULLS LAST, "dt_carga" DESC, "id" DESC`
 	var winners []int64
 	var last int64
-	err := s.rows.Select(ctx, statement, func(row [][]byte) error {
-		var generation, device, id int64
-		if err := scanInts(row, &generation, &device, &id); err != nil {
-			return err
+	err := st.read(ctx, s.rows.Select, r.pingedStatement(), func(row [][]byte) error {
+		var device, id int64
+		if row[0] == nil {
+			return nil
 		}
-		if generation != st.generation {
-			return errMoved
+		if err := scanInts(row, &device, &id); err != nil {
+			return err
 		}
 		if len(winners) == 0 || last != device {
 			winners, last = append(winners, id), device
@@ -94,6 +92,15 @@ func (s *Service) winnersOf(ctx context.Context, r *relation, st state, q query)
 	}
 	s.maps.put(key, &pageMap{winners: winners})
 	return winners, nil
+}
+
+// pingedStatement takes the view's owner, a day and the largest id. Rows come as the view's index has them: nothing is
+// sorted. The version has a row of its own, as a day may have none.
+func (r *relation) pingedStatement() string {
+	return `SELECT generation, max_id, NULL AS device, NULL AS record FROM tracker_versions WHERE client_number = $1
+		UNION ALL SELECT NULL, NULL, "imei", "id" FROM (SELECT "imei", "id" FROM ` + r.from + `
+			WHERE "data_de_ping" = ` + r.day("$2") + ` AND "id" <= $3
+			ORDER BY "imei", "hora_de_ping" DESC NULLS LAST, "dt_carga" DESC, "id" DESC) AS pinged`
 }
 
 // keyed returns the rows p of a parameter's numbers, each with its turn: the order in which they are to be shown.

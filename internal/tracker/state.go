@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
@@ -109,7 +110,35 @@ func (s *Service) lookAtPrimary(ctx context.Context, r *relation, key pinKey, l 
 	}
 	l.pinned, l.found = pinned, found && pinned.generation == l.present.generation
 	if found && r.counted() && pinned.after(l.present) { // another replica had it
-		return errs.NewUnavailable("The replica is behind: it does not have what page 1 showed.", replicaRetry, nil)
+		return behind(nil)
+	}
+	return nil
+}
+
+// behind returns the error that the server that was read does not have a state yet.
+func behind(cause error) error {
+	return errs.NewUnavailable("The replica is behind: it does not have what another server showed.", replicaRetry, cause)
+}
+
+// read runs a statement whose first two columns are the view's version, or null, and hands over the others. A
+// connection may be to another server than the one that the state was read from. Errors: errMoved, also as the cause
+// of errs.Unavailable when this server does not have the state yet.
+func (st state) read(ctx context.Context, sel database.Select, statement string, each func(row [][]byte) error,
+	args ...any) error {
+	seen := state{maxID: noID}
+	err := sel(ctx, statement, func(row [][]byte) (err error) {
+		if row[0] != nil {
+			err = scanInts(row[:2], &seen.generation, &seen.maxID)
+		}
+		return cmp.Or(err, each(row[2:]))
+	}, args...)
+	switch {
+	case err != nil:
+		return err
+	case st.after(seen):
+		return behind(errMoved)
+	case st.generation != seen.generation:
+		return errMoved
 	}
 	return nil
 }
@@ -163,8 +192,8 @@ type guard struct {
 // guarded returns the guard's condition, whose parameters begin with the n-th; PostgreSQL decides it once a statement.
 func (f form) guarded(n int) string {
 	if !f.strict {
-		return fmt.Sprintf(`EXISTS (SELECT 1 FROM tracker_versions v WHERE v.client_number = $%d AND v.generation = $%d)`,
-			n, n+1)
+		return fmt.Sprintf(`EXISTS (SELECT 1 FROM tracker_versions v WHERE v.client_number = $%d AND v.generation = $%d
+			AND v.max_id >= $%d)`, n, n+1, n+2)
 	}
 	present := ``
 	if f.first {
@@ -180,12 +209,12 @@ func (f form) guarded(n int) string {
 // args returns a page's own arguments and those of guarded.
 func (g guard) args(own ...any) []any {
 	const most = 14
-	args := append(append(make([]any, 0, most), own...), g.owner, g.st.generation)
+	args := append(append(make([]any, 0, most), own...), g.owner, g.st.generation, g.st.maxID)
 	if !g.strict {
 		return args
 	}
-	return append(args, g.st.maxID, g.client.number, g.client.version,
-		g.key.listing, g.key.filter, int64(g.key.pageSize), g.st.day, g.view)
+	return append(args, g.client.number, g.client.version, g.key.listing, g.key.filter,
+		int64(g.key.pageSize), g.st.day, g.view)
 }
 
 // remembered returns the state that this process noted for the crawl a moment ago. The guard would compare it with a
