@@ -63,12 +63,15 @@ func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, mos
 			` LIMIT $2`, `material_requests m ON m.uid > 0
 				AND `+s.db.Chosen("m.uid", `SELECT uid FROM material_requests WHERE `+oldest)),
 			[]any{s.db.Values(looks), suppliers, each, most}, (*dueRound).places)
-	case s.db.Spread():
-		rows, err = s.dueSpread(ctx, looks, most)
 	default:
 		shards, after, until := make([]int64, len(looks)), make([]string, len(looks)), make([]int64, len(looks))
 		for i, l := range looks {
 			shards[i], after[i], until[i] = int64(l.Shard), l.After, l.Until
+		}
+		if s.db.Spread() {
+			rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueSpread, []any{shards, after, each, most, until},
+				(*dueRound).places)
+			break
 		}
 		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueToShards(
 			`(SELECT * FROM unnest($1::bigint[], $5::text[], $6::bigint[]) AS l(shard, after, until))`, ``,
@@ -78,24 +81,14 @@ func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, mos
 	return rows, errs.Doing("look for estimations that are due", err)
 }
 
-// dueSpread is due where the suppliers are on several servers, which no statement walks: the oldest of all come first.
-func (s *store) dueSpread(ctx context.Context, looks []shardLook, most int) ([]dueRound, error) {
-	until := make(map[int64][]int64)
-	for _, l := range looks {
-		until[l.Until] = append(until[l.Until], int64(l.Shard))
-	}
-	var rows []dueRound
-	for until, shards := range until {
-		some, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT supplier_id, id, uid, round, tries
-			FROM material_requests WHERE due_at <= $1 AND shard = ANY($2) ORDER BY due_at LIMIT $3`,
-			[]any{until, shards, most}, (*dueRound).places)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, some...)
-	}
-	return rows, nil
-}
+// dueSpread is the statement where the suppliers are on several servers, of which no statement walks all: it takes them
+// from all that is due, from the index alone, and each one's oldest rounds from its own server.
+const dueSpread = `SELECT due.after, m.id, m.uid, m.round, m.tries
+	FROM (SELECT DISTINCT r.shard, r.supplier_id AS after, asked.until
+		FROM unnest($1::bigint[], $2::text[], $5::bigint[]) AS asked(shard, after, until) JOIN material_requests r
+			ON r.shard = asked.shard AND r.supplier_id > asked.after AND r.due_at <= asked.until) AS due
+	JOIN LATERAL (SELECT id, uid, round, tries, due_at FROM material_requests WHERE ` + oldest + `) AS m ON true
+	ORDER BY due.shard, due.after, m.due_at LIMIT $4`
 
 // SetBack follows a clock that was set back. It may be repeated.
 func (s *Service) SetBack(ctx context.Context) error {
