@@ -368,6 +368,36 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 		want(t, visit(t, http.MethodGet, page("/requests"), cookie), 403)
 		want(t, visit(t, http.MethodPost, page("/requests/1/choose"), cookie, fromPage[0], fromPage[1]), 403)
 	})
+	rule(t, "a supplier without the scope webhooks sees and changes nothing of a receiver, and begins at its requests",
+		func(t *testing.T) {
+			s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
+			id := submit(t, s, nil)
+			sent := reaches(t, s, "delivered", 1)[0].ID
+			cookie := signIn(t, s)
+			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--scopes", "material-requests")
+			for _, path := range []string{"/receiver", "/deliveries", "/deliveries/" + sent} {
+				want(t, visit(t, http.MethodGet, page(path), cookie), 403)
+			}
+			for _, path := range []string{"/receiver", "/receiver/remove", "/receiver/rotate-secret",
+				"/receiver/pause", "/receiver/resume", "/receiver/test", "/deliveries/redeliver",
+				"/deliveries/" + sent + "/redeliver"} {
+				want(t, visit(t, http.MethodPost, page(path), cookie, fromPage[0], fromPage[1]), 403)
+			}
+			first := visit(t, http.MethodGet, page(""), cookie)
+			if want(t, first, 303); first.Header.Get("Location") != "/portal/requests" {
+				t.Errorf("the first page redirects to %q", first.Header.Get("Location"))
+			}
+			want(t, visit(t, http.MethodGet, page("/requests"), cookie), 200)
+			shown := visit(t, http.MethodGet, page("/requests/"+fmt.Sprint(id)), cookie)
+			if want(t, shown, 200); strings.Contains(string(shown.Body), sent) {
+				t.Error("the request's page shows a delivery")
+			}
+			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--scopes", "material-requests,webhooks")
+			want(t, visit(t, http.MethodGet, page(""), cookie), 200)
+			if r := receiverOf(t, s); r.State != "active" {
+				t.Errorf("%+v", r)
+			}
+		})
 	rule(t, "pages allow nothing inline, speak the reader's language and are never stored", func(t *testing.T) {
 		cookie := signIn(t, h.Supplier(t))
 		english, portuguese := visit(t, http.MethodGet, page("/receiver"), cookie),

@@ -2,6 +2,7 @@ package portal
 
 import (
 	"html/template"
+	"net/http"
 	"slices"
 	"time"
 
@@ -34,8 +35,12 @@ type tally struct{ Delivered, Pending, Lost, Peak int64 }
 // All returns how many there were.
 func (t tally) All() int64 { return t.Delivered + t.Pending + t.Lost }
 
-// Overview handles GET /portal.
+// Overview handles GET /portal. It is about the receiver: who may not see that is redirected to the requests.
 func (s *Service) Overview(c *gin.Context) error {
+	if permitted(c, caller.ScopeWebhooks) != nil {
+		c.Redirect(http.StatusSeeOther, Base+requestsPath)
+		return nil
+	}
 	ctx, supplier := c.Request.Context(), caller.SupplierID(c)
 	receiver, err := s.deps.Receiver.Receiver(ctx, supplier)
 	if err != nil {

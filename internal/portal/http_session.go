@@ -67,26 +67,28 @@ func renderEmpty(c *gin.Context, err error) {
 // pageBytes is what a page holds while it is made; lists have overviews.
 const pageBytes = 256 << 10
 
-// PageSession lets pass who has a session; others see how to get one.
-func (s *Service) PageSession(c *gin.Context) {
-	err := s.authenticate(c)
-	switch {
-	case err != nil:
-	case !changes(c.Request):
-		err = httpapi.Hold(c, pageBytes)
-	default:
-		if err = web.SameOrigin(c.Request); err == nil {
-			err = web.SameSupplier(c.Request, caller.From(c.Request.Context()).SupplierID)
+// PageSession lets pass who has a session and the scope, "" for none; others see how to get one.
+func (s *Service) PageSession(scope string) gin.HandlerFunc {
+	return s.Page(func(c *gin.Context) error {
+		if err := s.authenticate(c); err != nil {
+			return err
 		}
-		if err == nil {
-			err = httpapi.ReadForm(c, formBytes)
+		if changes(c.Request) {
+			if err := web.SameOrigin(c.Request); err != nil {
+				return err
+			}
+			if err := web.SameSupplier(c.Request, caller.From(c.Request.Context()).SupplierID); err != nil {
+				return err
+			}
 		}
-	}
-	if err == nil {
-		return
-	}
-	c.Abort()
-	s.Fail(c, err)
+		if err := permitted(c, scope); err != nil {
+			return err
+		}
+		if changes(c.Request) {
+			return httpapi.ReadForm(c, formBytes)
+		}
+		return httpapi.Hold(c, pageBytes)
+	})
 }
 
 // authenticate puts the session's supplier into the request's context.
@@ -107,7 +109,7 @@ func (s *Service) authenticate(c *gin.Context) error {
 }
 
 func permitted(c *gin.Context, scope string) error {
-	if !caller.From(c.Request.Context()).Has(scope) {
+	if scope != "" && !caller.From(c.Request.Context()).Has(scope) {
 		return errs.New(errs.Forbidden, "You do not have the permission "+scope+".")
 	}
 	return nil
