@@ -127,6 +127,12 @@ func weekRules(t *testing.T, h *apptest.Hub) {
 		if !has() {
 			t.Error("the service is not on the card")
 		}
+		for _, ambiguous := range []string{"10.000", "1,500", "1_000", "0x10", "1.000,5"} {
+			a := act(t, "/rates/set", append(append([]string{}, night...), "max-weight", ambiguous)...)
+			if a.Status != 400 || !strings.Contains(string(a.Body), "Largest weight (kg) must ") {
+				t.Errorf("%s: %d %s", ambiguous, a.Status, a.Body)
+			}
+		}
 		if a := act(t, "/rates/set", append([]string{}, append(night[:6], "base-cents", "much")...)...); a.Status != 400 ||
 			!strings.Contains(string(a.Body), "Base price (cents) must be a whole number") {
 			t.Errorf("%d %s", a.Status, a.Body)

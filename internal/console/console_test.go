@@ -45,3 +45,18 @@ func TestPages_say_first_why_retention_ended_a_delivery(t *testing.T) {
 		}
 	}
 }
+
+func TestReadDecimal_refuses_what_may_be_thousands_and_takes_what_the_form_shows(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]float64{"10": 10, "10000": 10000, "12.5": 12.5, "12,5": 12.5, "0.1250": 0.125,
+		"-1": -1, "10.000": 0, "1,500": 0, "1_000": 0, "1e3": 0, "inf": 0, "": 0, "1.000,5": 0, ".5": 0} {
+		if n, fault := readDecimal(text); n != want || (fault != "") != (want == 0) {
+			t.Errorf("%q is read as %v: %s", text, n, fault)
+		}
+	}
+	for _, v := range []float64{0.125, 10, 12.5, 166.667, 1000.125, 10000, 1e6, 1.0 / 3} {
+		if n, fault := readDecimal(exact(v)); n != v || fault != "" {
+			t.Errorf("%v is shown as %s and read as %v: %s", v, exact(v), n, fault)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -61,6 +62,31 @@ func (s *views) rates(ctx context.Context, q query) (any, error) {
 	return view, nil
 }
 
+// plainDecimal is a number without anything that sets its digits apart.
+var plainDecimal = regexp.MustCompile(`^-?\d+(?:[.,](\d+))?$`)
+
+// readDecimal reads a number with a point or a comma, whatever the page's language, and returns what is wrong with it.
+// With three digits behind that it may be thousands: the lists write ten thousand as 10,000 or 10.000.
+func readDecimal(text string) (n float64, fault string) {
+	switch parts := plainDecimal.FindStringSubmatch(text); {
+	case parts == nil:
+		return 0, "must be a number"
+	case len(parts[1]) == 3:
+		return 0, "must not have exactly three digits after a point or comma: write 10000 for ten thousand, 10.0 for ten"
+	}
+	n, _ = strconv.ParseFloat(strings.ReplaceAll(text, ",", "."), 64) // too large is infinite, and refused
+	return n, ""
+}
+
+// exact writes a number in full, as readDecimal takes it.
+func exact(v float64) string {
+	text := strconv.FormatFloat(v, 'f', -1, 64)
+	if _, behind, _ := strings.Cut(text, "."); len(behind) == 3 {
+		text += "0"
+	}
+	return text
+}
+
 // SetRate handles POST /console/rates/set: a service as it is from a day on.
 func (s *Service) SetRate(c *gin.Context) error {
 	var wrong []errs.Violation
@@ -72,9 +98,9 @@ func (s *Service) SetRate(c *gin.Context) error {
 		return n
 	}
 	decimal := func(name string) float64 {
-		n, err := strconv.ParseFloat(strings.ReplaceAll(form(c, name), ",", "."), 64)
-		if err != nil {
-			wrong = append(wrong, errs.InParameter(name, "must be a number"))
+		n, fault := readDecimal(form(c, name))
+		if fault != "" {
+			wrong = append(wrong, errs.InParameter(name, fault))
 		}
 		return n
 	}

@@ -154,6 +154,7 @@ func mean(values []float64) *float64 {
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":  web.Line,
+		"exact": exact,
 		"count": func(n int) int64 { return int64(n) },
 		"peak":  func(values []float64) float64 { return slices.Max(append(values, 0)) },
 	}
