@@ -43,6 +43,23 @@ func TestLivePages_in_a_browser(t *testing.T) {
 	})()`)
 	b.Has("table", "Deliveries")
 
+	// an action of another form than the one that its reader works in
+	b.Open(h.URL(0, "/portal/receiver"))
+	b.Fill("URL", "https://new.example")
+	b.Set("combobox", "Both sign for", "1h")
+	b.Click("button", "Send test")
+	b.Until("the test's result is shown", `document.querySelector("[data-result] > *") !== null`)
+	if typed := browser.Eval[string](b, `document.querySelector("#url").value + " " +
+		document.querySelector("#overlap").value`); typed != "https://new.example 1h" {
+		t.Errorf("what was typed became %q", typed)
+	}
+	b.Click("button", "Rotate secret")
+	b.Until("the new secret is shown", `document.querySelector("#webhook-secret") !== null`)
+	if typed := browser.Eval[string](b, `document.querySelector("#url").value + " " +
+		document.querySelector("#overlap").value`); typed != "https://new.example 24h" {
+		t.Errorf("what was typed, and what was sent, became %q", typed)
+	}
+
 	// the browser is another supplier's meanwhile
 	other := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
 	b.Open(h.URL(0, "/portal/receiver"))

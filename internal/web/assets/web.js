@@ -55,29 +55,35 @@ function say(text, failed) {
   if (!failed) silence = setTimeout(() => { status.textContent = ''; }, 12000);
 }
 
-// place puts a new version of the page's content in, keeps the focus where it was, and adds the result of an action. The
-// page of another supplier, as whom the browser has been signed in since, is loaded whole.
-function place(text, result) {
+// place puts a new version of the page's content in, keeps the focus where it was and what was typed outside the form
+// that was sent, and adds the result of an action. The page of another supplier, as whom the browser has been signed in
+// since, is loaded whole.
+function place(text, result, sent) {
   const page = new DOMParser().parseFromString(text, 'text/html');
   if (page.body.dataset.of !== document.body.dataset.of) { location.reload(); return; }
   const main = document.getElementById('main'), next = page.getElementById('main');
   if (!next) return;
   const focused = document.activeElement && document.activeElement.id;
+  const typed = [...main.querySelectorAll(':is(input, select, textarea)[id]')].filter((field) => field.form !== sent && changed(field));
   main.replaceChildren(...next.childNodes);
   document.title = page.title;
   const slot = main.querySelector('[data-result]');
   if (slot && result) slot.innerHTML = result;
   local(main);
+  for (const { id, value } of typed) {
+    const field = document.getElementById(id);
+    if (field) field.value = value;
+  }
   const again = focused && document.getElementById(focused);
   if (again && again !== document.activeElement) again.focus();
   else if (main.contains(document.activeElement) === false && focused) main.focus();
 }
 
 // read reads the page again. While it cannot be read the old one stays, with the result.
-async function read(result) {
+async function read(result, sent) {
   const answer = await fetch(location.href, { headers: { Accept: 'text/html' } });
   if (answer.status === 401) { location.reload(); return; }
-  if (answer.ok) { place(await answer.text(), result); return; }
+  if (answer.ok) { place(await answer.text(), result, sent); return; }
   const slot = document.querySelector('#main [data-result]');
   if (slot && result) slot.innerHTML = result;
 }
@@ -113,7 +119,7 @@ async function act(form, button) {
     if (dialog && outcome.failed) { dialog.querySelector('[role=alert]').textContent = outcome.message; return; }
     if (dialog) { dialog.close(); if ('again' in form.dataset) { dialog.again(); return; } }
     if (outcome.address) { location.assign(outcome.address); return; }
-    if (!outcome.failed) await read(outcome.result); // after a failure what was typed stays
+    if (!outcome.failed) await read(outcome.result, form); // after a failure what was typed stays
     say(outcome.message, outcome.failed);
   } catch {
     say(document.body.dataset.offline, true);
