@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 )
 
@@ -57,6 +60,21 @@ func TestReadDecimal_refuses_what_may_be_thousands_and_takes_what_the_form_shows
 	for _, v := range []float64{0.125, 10, 12.5, 166.667, 1000.125, 10000, 1e6, 1.0 / 3} {
 		if n, fault := readDecimal(exact(v)); n != v || fault != "" {
 			t.Errorf("%v is shown as %s and read as %v: %s", v, exact(v), n, fault)
+		}
+	}
+}
+
+func TestPages_say_when_to_come_back(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	busy := errs.NewUnavailable("No.", 3*time.Second, nil)
+	g.GET("/console", g.Page(View{read: func(context.Context, query) (any, error) { return nil, busy }}))
+	g.POST("/console", g.Act(func(*gin.Context) error { return busy }))
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/console", nil))
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "3" {
+			t.Errorf("%s: %d, %v", method, w.Code, w.Header())
 		}
 	}
 }

@@ -135,6 +135,7 @@ func (f framed) Is(name, value string) bool { return f.address.Query().Get(name)
 
 // fail shows an error as a page.
 func (s *Service) fail(c *gin.Context, err error) {
+	httpapi.RetryAfter(c, err)
 	status := httpapi.StatusOf(err)
 	if renderErr := s.site.Render(c, status, "error",
 		s.frame(c, "none", map[string]any{"Status": status, "Message": s.explain(c, err)})); renderErr != nil {

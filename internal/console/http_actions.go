@@ -25,6 +25,7 @@ const (
 // answer ends an action that failed.
 func (s *Service) answer(c *gin.Context, err error, dialog string) {
 	c.Abort()
+	httpapi.RetryAfter(c, err)
 	_ = s.site.Answer(c, httpapi.StatusOf(err), web.Outcome{Failed: true, Message: s.explain(c, err), Dialog: dialog})
 }
 

@@ -44,6 +44,7 @@ func (s *Service) NotFound(next gin.HandlerFunc) gin.HandlerFunc {
 
 // Fail shows an error: to the page's script as an outcome, to a reader as a page.
 func (s *Service) Fail(c *gin.Context, err error) {
+	httpapi.RetryAfter(c, err)
 	status := httpapi.StatusOf(err)
 	if status >= http.StatusInternalServerError {
 		_ = c.Error(err) // the access log shows it

@@ -2,6 +2,7 @@ package portal
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
@@ -172,5 +174,22 @@ func TestPortalLink_that_was_used_is_said_so_on_a_page_where_no_script_runs(t *t
 	w = follow(door, http.MethodPost, "acme", "X-Page-Request", "1", "Sec-Fetch-Site", "same-origin")
 	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Header().Get("Content-Type"), "json") {
 		t.Errorf("with one: %d %v", w.Code, w.Header())
+	}
+}
+
+func TestPages_say_when_to_come_back(t *testing.T) {
+	t.Parallel()
+	s, err := New(Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
+	engine.Any("/portal", s.Page(func(*gin.Context) error { return errs.NewUnavailable("No.", 3*time.Second, nil) }))
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/portal", nil))
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "3" {
+			t.Errorf("%s: %d, %v", method, w.Code, w.Header())
+		}
 	}
 }
