@@ -146,7 +146,8 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 			"/requests?status=lost": "enqueued, estimated, selected or failed",
 			"/receivers?state=ill":  "failing, paused or active",
 			"/requests?cursor=x":    "The cursor is not of this list",
-			"/deliveries?cursor=x":  "The cursor is not of this list"} {
+			"/deliveries?cursor=x":  "The cursor is not of this list",
+			"/requests?status=%zz":  "The query string could not be read", "/requests?a=1;b=2&lang=pt": "%3B"} {
 			for _, base := range []string{"/console", "/console/api"} {
 				if a := atConsole(t, h.APIs[0], base+path, nil); a.Status != 400 || !strings.Contains(string(a.Body), named) {
 					t.Errorf("%s%s, which is not offered: %d %s", base, path, a.Status, a.Body)

@@ -92,7 +92,11 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 	if err := httpapi.Hold(c, pageBytes); err != nil {
 		return nil, err
 	}
-	q := query{params: c.Params, values: c.Request.URL.Query()}
+	values, err := httpapi.Query(c)
+	if err != nil {
+		return nil, err
+	}
+	q := query{c.Params, values}
 	if len(c.Params) > 0 {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
 		defer cancel()

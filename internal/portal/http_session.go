@@ -84,6 +84,9 @@ func (s *Service) PageSession(scope string) gin.HandlerFunc {
 		if err := permitted(c, scope); err != nil {
 			return err
 		}
+		if err := httpapi.Proper(c); err != nil {
+			return err
+		}
 		if changes(c.Request) {
 			return httpapi.ReadForm(c, formBytes)
 		}

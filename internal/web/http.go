@@ -101,11 +101,12 @@ func (s *Site) index(tag string) int {
 	return slices.IndexFunc(s.languages, func(l *locale) bool { return l.tag == tag })
 }
 
-// SwitchLanguage is a middleware: ?lang=pt keeps the choice in a cookie and redirects to the page without it.
+// SwitchLanguage is a middleware: ?lang=pt keeps the choice in a cookie and redirects to the page without it. The page
+// refuses a query that does not parse.
 func (s *Site) SwitchLanguage(c *gin.Context) {
-	query := c.Request.URL.Query()
+	query, err := httpapi.Query(c)
 	tag := query.Get("lang")
-	if s.index(tag) < 0 || c.Request.Method != http.MethodGet {
+	if err != nil || s.index(tag) < 0 || c.Request.Method != http.MethodGet {
 		return
 	}
 	http.SetCookie(c.Writer, &http.Cookie{ //nolint:gosec // a preference, not a secret: it may travel over plain HTTP
