@@ -86,6 +86,28 @@ func TestGuess_of_the_operator_token_is_looked_at_once_a_second_and_logged(t *te
 	})
 }
 
+func TestOperator_takes_a_token_once_and_its_scheme_in_any_case(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	for _, sent := range []struct {
+		headers []string
+		code    int
+	}{
+		{[]string{"bearer " + rightToken}, http.StatusNoContent},
+		{[]string{"BEARER  " + rightToken}, http.StatusNoContent},
+		{[]string{"Bearer " + rightToken, "Bearer " + rightToken}, http.StatusUnauthorized},
+		{[]string{"Bearer " + rightToken, "Basic eDp5"}, http.StatusUnauthorized},
+		{[]string{"Basic " + rightToken}, http.StatusUnauthorized},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/act", nil)
+		r.Header["Authorization"] = sent.headers
+		w := httptest.NewRecorder()
+		if g.ServeHTTP(w, r); w.Code != sent.code {
+			t.Errorf("%d headers, %.7s: %d", len(sent.headers), sent.headers[0], w.Code)
+		}
+	}
+}
+
 func TestGuesses_of_one_address_are_refused_unseen_and_hold_up_no_other_address(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

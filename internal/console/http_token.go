@@ -14,6 +14,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
@@ -127,7 +128,7 @@ func (s *Service) Operator(c *gin.Context) {
 		return
 	}
 	ctx := c.Request.Context()
-	if bearer, found := strings.CutPrefix(c.GetHeader("Authorization"), "Bearer "); found {
+	if bearer, presented := supplierauth.BearerToken(c.Request.Header); presented {
 		ok, err := s.rightToken(c, bearer)
 		switch {
 		case err != nil:

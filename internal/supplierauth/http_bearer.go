@@ -48,12 +48,9 @@ func (s Handlers) Identify(c *gin.Context, scope string) (caller.Principal, erro
 
 // authenticate returns the caller that the access token in the header names. Errors: errs.Unauthenticated.
 func (s Handlers) authenticate(header http.Header) (caller.Principal, error) {
-	token, presented := tokenOf(header)
+	token, presented := BearerToken(header)
 	if !presented {
 		return caller.Principal{}, errs.New(errs.Unauthenticated, "An access token is required.")
-	}
-	if len(header.Values("Authorization")) > 1 { // a proxy might read another one than we do
-		return caller.Principal{}, errs.New(errs.Unauthenticated, "The header Authorization must be sent once.")
 	}
 	p, err := s.tokens.verify(token)
 	if err != nil {
@@ -62,18 +59,22 @@ func (s Handlers) authenticate(header http.Header) (caller.Principal, error) {
 	return p, nil
 }
 
-// tokenOf returns what follows the scheme Bearer, in upper or lower case, and whether the request carries any token.
-func tokenOf(header http.Header) (token string, presented bool) {
+// BearerToken returns what follows the scheme Bearer, in upper or lower case, and whether the request carries any token.
+// Of a header that is sent twice that is a wrong one, the empty text: a proxy might read another one than we do.
+func BearerToken(header http.Header) (token string, presented bool) {
+	if len(header.Values("Authorization")) > 1 {
+		return "", true
+	}
 	scheme, token, _ := strings.Cut(header.Get("Authorization"), " ")
 	token = strings.TrimLeft(token, " ")
-	return token, len(header.Values("Authorization")) > 1 || strings.EqualFold(scheme, "Bearer") && token != ""
+	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
 // RenderBearerError refuses the caller with an empty body and a challenge in WWW-Authenticate. The challenge names no
 // error if the request had no token (RFC 6750, 3). Other errors are problem documents.
 func RenderBearerError(c *gin.Context, err error) {
 	challenge := "Bearer"
-	_, presented := tokenOf(c.Request.Header)
+	_, presented := BearerToken(c.Request.Header)
 	switch {
 	case errs.KindOf(err) == errs.Forbidden:
 		challenge += ` error="insufficient_scope"`
