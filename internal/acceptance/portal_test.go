@@ -179,7 +179,8 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "no page can be framed, stored or named to another site, whatever its status", func(t *testing.T) {
 		cookie := signIn(t, h.Supplier(t, "--scopes", "webhooks"))
 		for path, status := range map[string]int{"": 200, "/requests": 403, "/deliveries/x": 404, "/nowhere": 404,
-			"/deliveries?limit=0": 400, "/deliveries?status=%zz": 400, "/deliveries?a=1;b=2&lang=pt": 400, "/deliveries?cursor=x": 400, "/sign-in?token=x": 401} {
+			"/deliveries?limit=0": 400, "/deliveries?status=%zz": 400, "/deliveries?a=1;b=2&lang=pt": 400,
+			"/deliveries?cursor=x": 400, "/sign-in?token=x": 401} {
 			a := visit(t, http.MethodGet, page(path), cookie)
 			want(t, a, status)
 			if policy := a.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") ||

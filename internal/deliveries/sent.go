@@ -127,8 +127,8 @@ func NewSelfService(deps SelfServiceDeps) *SelfService {
 		histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}
 }
 
-// mostWaiting is where Waiting stops counting.
-const mostWaiting = 100_000
+// MostWaiting is where Waiting stops counting.
+const MostWaiting = 100_000
 
 // List returns one page of the deliveries that the filter chooses, newest first. It also returns the cursor of the next
 // page, which is empty after the last one. Errors: errs.Invalid when the cursor belongs to another list.
@@ -168,9 +168,9 @@ func (s *SelfService) open(supplierID string, filter SentFilter, query httpapi.L
 	return behind, wrong
 }
 
-// Waiting counts the pending deliveries to the supplier's receiver, up to mostWaiting.
+// Waiting counts the pending deliveries to the supplier's receiver, up to MostWaiting.
 func (s *SelfService) Waiting(ctx context.Context, supplierID string) (int64, error) {
-	return s.store.count(ctx, Filter{Receiver: supplierID, Status: Pending}, mostWaiting)
+	return s.store.count(ctx, Filter{Receiver: supplierID, Status: Pending}, MostWaiting)
 }
 
 const (

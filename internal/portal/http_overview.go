@@ -22,12 +22,15 @@ type overview struct {
 	Receiver           receivers.ReceiverView
 	Day                tally
 	Week               tally
-	Waiting            int64 // now, whenever they were made; 100,000: that many or more
+	Waiting            int64 // now, whenever they were made
 	DayChart           template.HTML
 	WeekChart          template.HTML
 	Lost               []deliveries.Sent
 	DayStart, WeekFrom time.Time
 }
+
+// More reports whether more waits than is counted.
+func (o overview) More() bool { return o.Waiting >= deliveries.MostWaiting }
 
 // tally sums buckets up. Peak is the most in one of them: the full height of the chart.
 type tally struct{ Delivered, Pending, Lost, Peak int64 }

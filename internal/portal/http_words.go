@@ -5,17 +5,12 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/supplierauth"
 )
 
 // why returns why an attempt failed, or an address is refused, in the reader's language.
 func (s *Service) why(c *gin.Context, reason string) string {
 	p := phraseOf(reason)
-	if p.In != "" {
-		return p.Before + s.site.Text(c, p.Text, p.In)
-	}
 	return p.Before + s.site.Text(c, p.Text)
 }
 
@@ -64,21 +59,13 @@ func field(v errs.Violation) string {
 	}
 }
 
-// phrase is a reason in parts: Text is translated and has one place when In is not empty, Before is the same
-// everywhere.
-type phrase struct{ Before, Text, In string }
+// phrase is a reason in parts: Text is translated, Before is the same everywhere.
+type phrase struct{ Before, Text string }
 
 // phraseOf returns why a call failed, in parts.
 func phraseOf(reason string) phrase {
-	p := phrase{Text: reason}
 	if status, rest, found := strings.Cut(reason, ": "); found && strings.HasPrefix(status, "status ") {
-		p.Before, p.Text = status+": ", rest
+		return phrase{status + ": ", rest}
 	}
-	for _, form := range []string{deliveries.Unanswered, deliveries.Redirects, supplierauth.WholeCall} {
-		begin, end, _ := strings.Cut(form, "%s")
-		if in, found := strings.CutPrefix(p.Text, begin); found && strings.HasSuffix(in, end) {
-			p.Text, p.In = form, strings.TrimSuffix(in, end)
-		}
-	}
-	return p
+	return phrase{Text: reason}
 }

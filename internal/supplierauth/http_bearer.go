@@ -59,8 +59,8 @@ func (s Handlers) authenticate(header http.Header) (caller.Principal, error) {
 	return p, nil
 }
 
-// BearerToken returns what follows the scheme Bearer, in upper or lower case, and whether the request carries any token.
-// Of a header that is sent twice that is a wrong one, the empty text: a proxy might read another one than we do.
+// BearerToken returns what follows the scheme Bearer, in upper or lower case, and whether the request carries any
+// token. Of a header that is sent twice that is a wrong one, the empty text: a proxy might read another one than we do.
 func BearerToken(header http.Header) (token string, presented bool) {
 	if len(header.Values("Authorization")) > 1 {
 		return "", true

@@ -222,8 +222,8 @@ func plainURL(text string) string {
 	return scheme + "://" + rest[strings.LastIndex(host, "@")+1:]
 }
 
-// WholeCall says that an address is one of a call, and which was meant.
-const WholeCall = "must not end in /delivery-estimates, which each call has behind it: set %s"
+// wholeCall says that an address is one of a call, and which was meant.
+const wholeCall = "must not end in /delivery-estimates, which each call has behind it: set %s"
 
 // callFaults refuses an address whose calls would not go where they were meant to.
 func callFaults(text string) (faults []string) {
@@ -246,7 +246,7 @@ func callFaults(text string) (faults []string) {
 		[]string{"api", "material-requests"}) {
 		meant = strings.Join(parts[:len(parts)-3], "/")
 	}
-	return append(faults, fmt.Sprintf(WholeCall, meant))
+	return append(faults, fmt.Sprintf(wholeCall, meant))
 }
 
 // storedURL returns a valid address with a host in ASCII: a URI is (RFC 3986), whatever browsers show. One that is

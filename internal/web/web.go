@@ -13,6 +13,7 @@
 package web
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,8 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -62,6 +65,7 @@ type locale struct {
 	tag     string // of the attribute lang
 	name    string // in the language itself
 	texts   map[string]string
+	forms   func() []form
 	printer *message.Printer
 	pages   func() map[string]*template.Template // parsed when they are first asked for: most processes show none
 }
@@ -89,6 +93,7 @@ func New(cfg Config) (*Site, error) {
 		if _, err := s.parse(l); err != nil {
 			return nil, err
 		}
+		l.forms = sync.OnceValue(func() []form { return formsOf(l.texts) })
 		l.pages = sync.OnceValue(func() map[string]*template.Template {
 			pages, _ := s.parse(l) // it was parsed above, of the same embedded files
 			return pages
@@ -143,13 +148,46 @@ func (s *Site) parse(l *locale) (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-// translate returns the text in the language, with its arguments; English where there is no translation.
+// translate returns the text in the language, with its arguments, which other code may have filled in before; English
+// where there is no translation.
 func (l *locale) translate(text string, arguments ...any) string {
 	if translated := l.texts[text]; translated != "" {
 		text = translated
+	} else if len(arguments) == 0 {
+		for _, f := range l.forms() {
+			if filled := f.english.FindStringSubmatch(text); filled != nil {
+				text = f.text
+				for _, part := range filled[1:] {
+					arguments = append(arguments, part)
+				}
+				break
+			}
+		}
 	}
 	if len(arguments) == 0 {
 		return text
 	}
 	return l.printer.Sprintf(text, arguments...)
+}
+
+// form is a text with places: its pattern in English, and the text in the language with a %s for each place.
+type form struct {
+	english *regexp.Regexp
+	text    string
+}
+
+// places are the verbs in texts.
+var places = regexp.MustCompile(`%[dqs]`)
+
+// formsOf returns the texts that have places, the longest first: it says most.
+func formsOf(texts map[string]string) (list []form) {
+	for _, english := range slices.SortedFunc(maps.Keys(texts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	}) {
+		if places.MatchString(english) {
+			pattern := places.ReplaceAllLiteralString(regexp.QuoteMeta(english), "(.+)")
+			list = append(list, form{regexp.MustCompile("^" + pattern + "$"), places.ReplaceAllString(texts[english], "%s")})
+		}
+	}
+	return list
 }

@@ -189,3 +189,12 @@ func TestCharts_escape_their_texts_and_show_the_smallest_part(t *testing.T) {
 		t.Errorf("%s", none)
 	}
 }
+
+func TestTexts_that_were_filled_in_before_are_translated_by_their_form(t *testing.T) {
+	t.Parallel()
+	h := serve(t, page("t `No \"a\" takes 5 of b.c.`", `, "No %q takes %d of %s.": "Nem %q leva %d de %s."`))
+	got := text(t, get(t, h, "/site", "Accept-Language", "pt"))
+	if !strings.Contains(got, "Nem &#34;a&#34; leva 5 de b.c.") {
+		t.Errorf("%s", got)
+	}
+}
