@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,25 +101,15 @@ func (t *trouble) reasonOfLast(d time.Duration) error {
 // made, read or written.
 func (q *Queue) Health() error {
 	if !q.Connected() {
-		reason := q.link.reason()
-		if reason == nil {
-			reason = errNotConnected
-		}
-		return fmt.Errorf("not connected: %w", reason)
+		return fmt.Errorf("not connected: %w", cmp.Or(q.link.reason(), errNotConnected))
 	}
-	if denied := q.lacking(); denied != nil {
-		return denied
-	}
-	if reason := q.store.reason(); reason != nil {
+	if reason := cmp.Or(q.lacking(), q.store.reason()); reason != nil {
 		return reason
 	}
 	if !q.ours.Load() {
 		return errNotLooked
 	}
-	if reason := q.refused.reason(); reason != nil {
-		return reason
-	}
-	return q.unread.reason()
+	return cmp.Or(q.refused.reason(), q.unread.reason())
 }
 
 // unlinked keeps why a connection ended or was not made. A server that refuses a login closes the connection too: that
@@ -147,11 +138,7 @@ func (q *Queue) deny(err error) {
 // lacking returns the permission that the server denied lately. NATS does not answer what it denies, so that everything
 // else that fails then says nothing but a timeout.
 func (q *Queue) lacking() error {
-	denied := q.deaf.reason()
-	if denied == nil {
-		denied = q.rights.reasonOfLast(deniedFor)
-	}
-	if denied != nil {
+	if denied := cmp.Or(q.deaf.reason(), q.rights.reasonOfLast(deniedFor)); denied != nil {
 		return fmt.Errorf("the NATS user lacks a permission: %w", denied)
 	}
 	return nil
