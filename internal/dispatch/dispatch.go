@@ -239,7 +239,9 @@ func (s *Scheduler[J]) Own(owned func(name string) bool, elsewhere map[string]in
 			s.evict(d)
 		}
 	}
-	s.queue.unparkAll()
+	for d := range s.queue.members {
+		s.queue.unpark(d)
+	}
 	s.advance()
 }
 

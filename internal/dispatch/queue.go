@@ -199,12 +199,6 @@ func (q *readyQueue[J]) unpark(d *destination[J]) {
 	}
 }
 
-func (q *readyQueue[J]) unparkAll() {
-	for d := range q.members {
-		q.unpark(d)
-	}
-}
-
 // Reserve waits until some of the wanted attempts can be admitted, for the given time at most, and returns how many: an
 // attempt without a permit costs two more writes, and waits better where it comes from. release is to be called when
 // Admit has been asked for all of them.

@@ -70,15 +70,14 @@ func (c *Checkup) process(h Health) {
 
 // embedded prints what the api sees of JetStream, which runs in it.
 func (c *Checkup) embedded(h Health) {
-	if h.Err != nil {
+	switch {
+	case h.Err != nil:
 		c.Say(Broken, "nats", "start `api serve`, or set ADMIN_ADDR as it has it", "JetStream runs inside the api at %s: %v",
 			h.Address, h.Err)
-		return
-	}
-	if h.Queue != Well {
+	case h.Queue != Well:
 		c.Say(Broken, "nats", "make room in DATA_DIR and restart the api; its log says more", "inside the api at %s: %s",
 			h.Address, h.Queue)
-		return
+	default:
+		c.Well("nats", "JetStream inside the api at %s answers", h.Address)
 	}
-	c.Well("nats", "JetStream inside the api at %s answers", h.Address)
 }

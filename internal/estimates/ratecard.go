@@ -3,7 +3,6 @@ package estimates
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -144,11 +143,6 @@ func (c *RateCard) Remove(ctx context.Context, name string) error {
 		}
 		return nil
 	})
-}
-
-// unknownService answers a name that the card does not have.
-func unknownService(name string) error {
-	return errs.New(errs.NotFound, fmt.Sprintf("The rate card has no service %q.", name))
 }
 
 const (

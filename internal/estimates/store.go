@@ -2,6 +2,7 @@ package estimates
 
 import (
 	"context"
+	"fmt"
 
 	"gorm.io/gorm/clause"
 
@@ -49,7 +50,7 @@ func (s *store) remove(ctx context.Context, name string, allow func(rest []Servi
 			return deleted.Error
 		}
 		if deleted.RowsAffected == 0 {
-			return unknownService(name)
+			return errs.New(errs.NotFound, fmt.Sprintf("The rate card has no service %q.", name))
 		}
 		rest, err := s.all(ctx)
 		if err != nil {
