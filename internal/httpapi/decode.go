@@ -118,6 +118,7 @@ func readBody(c *gin.Context, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	raw, err := readAll(c, limit)
+	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case err == nil:
 		heldBy(c).read = true
@@ -127,7 +128,7 @@ func readBody(c *gin.Context, limit int64) ([]byte, error) {
 		return nil, errs.Wrap(errs.Invalid, "The request body did not arrive in time.", err)
 	case c.Request.Context().Err() != nil:
 		return nil, c.Request.Context().Err()
-	case isTooLarge(err):
+	case large:
 		return nil, tooLarge(c, limit)
 	case errs.KindOf(err) == errs.Unavailable:
 		return nil, err
@@ -176,11 +177,6 @@ func readAll(c *gin.Context, limit int64) ([]byte, error) {
 	}
 	rest, err := io.ReadAll(body)
 	return slices.Concat(first, rest), err
-}
-
-func isTooLarge(err error) bool {
-	_, ok := errors.AsType[*http.MaxBytesError](err)
-	return ok
 }
 
 func acceptable(header http.Header) error {

@@ -103,13 +103,9 @@ func RenderProblem(c *gin.Context, err error) {
 }
 
 func writeProblem(c *gin.Context, status int, detail string, violations []errs.Violation) {
-	body, err := encode(problem{
+	body, _ := encode(problem{ // strings and numbers always encode
 		Type: problemType(status), Title: http.StatusText(status), Status: status, Detail: detail, Errors: violations,
 	})
-	if err != nil { // strings and numbers always encode
-		c.AbortWithStatus(http.StatusInternalServerError)
-		return
-	}
 	c.Abort()
 	Bytes(c, status, "application/problem+json", body)
 }

@@ -31,6 +31,14 @@ func JSON(c *gin.Context, status int, v any) error {
 	return nil
 }
 
+// Answer answers with v and status 200, unless there is an error.
+func Answer(c *gin.Context, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return JSON(c, http.StatusOK, v)
+}
+
 // encode is json.Marshal without the escaping for HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer

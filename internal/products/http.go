@@ -1,8 +1,6 @@
 package products
 
 import (
-	"net/http"
-
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/caller"
@@ -27,8 +25,5 @@ func (s Handlers) Sync(c *gin.Context) error {
 	}
 	ctx := c.Request.Context()
 	status, err := s.apply(ctx, caller.From(ctx).SupplierID, body.change())
-	if err != nil {
-		return err
-	}
-	return httpapi.JSON(c, http.StatusOK, syncAnswer{*body.Product.SKU, status})
+	return httpapi.Answer(c, syncAnswer{*body.Product.SKU, status}, err)
 }

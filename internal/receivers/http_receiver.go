@@ -18,10 +18,7 @@ const defaultSecretOverlap = 24 * time.Hour
 // another call's change meanwhile shows.
 func (s *SelfService) ShowReceiver(c *gin.Context) error {
 	view, err := s.Receiver(c.Request.Context(), caller.SupplierID(c))
-	if err != nil {
-		return err
-	}
-	return httpapi.JSON(c, http.StatusOK, view)
+	return httpapi.Answer(c, view, err)
 }
 
 type receiverBody struct {
@@ -117,17 +114,11 @@ func (s *SelfService) changeReceiver(c *gin.Context, change func(context.Context
 // TestReceiver handles POST /api/webhook-receiver/test.
 func (s *SelfService) TestReceiver(c *gin.Context) error {
 	result, err := s.Test(c.Request.Context(), caller.SupplierID(c))
-	if err != nil {
-		return err
-	}
-	return httpapi.JSON(c, http.StatusOK, result)
+	return httpapi.Answer(c, result, err)
 }
 
 // EventTypes handles GET /api/webhook-event-types.
 func (s *SelfService) EventTypes(c *gin.Context) error {
 	types, err := s.Events()
-	if err != nil {
-		return err
-	}
-	return httpapi.JSON(c, http.StatusOK, types)
+	return httpapi.Answer(c, types, err)
 }
