@@ -68,14 +68,9 @@ func (s *store) wanted(keys []Key) (table string, args []any) {
 // apply inserts the product or decides, holding its row, what the change makes of the stored one. It must run in a
 // transaction.
 func (s *store) apply(ctx context.Context, supplierID string, c change, now time.Time) (Status, error) {
-	digest, err := c.product.digest()
-	if err != nil {
-		return "", err
-	}
-	at := now.UnixMicro()
+	digest, at := c.product.digest(), now.UnixMicro()
 	row := productRow{SupplierID: supplierID, Product: c.product, Digest: digest, SourceUpdatedAt: at, CreatedAt: at,
 		UpdatedAt: at}
-	row.Active = true
 	if c.updatedAt != nil {
 		row.SourceUpdatedAt = c.updatedAt.UnixMicro()
 	}

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 
 	"gorm.io/driver/postgres"
-	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 	"modernc.org/sqlite" // registers driver
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -25,15 +23,8 @@ func init() { //nolint:gochecknoinits // as every driver of database/sql: to imp
 	})
 }
 
-// dialector is gorm's for PostgreSQL, whose quoting, $1, ON CONFLICT and RETURNING SQLite understands. It locks no
-// rows.
+// dialector is gorm's for PostgreSQL, whose quoting, $1, ON CONFLICT and RETURNING SQLite understands.
 type dialector struct{ postgres.Dialector }
 
 // Name returns gorm's name for the engine.
 func (dialector) Name() string { return driver }
-
-// Initialize prepares gorm.
-func (d dialector) Initialize(db *gorm.DB) error {
-	db.ClauseBuilders[clause.Locking{}.Name()] = func(clause.Clause, clause.Builder) {}
-	return d.Dialector.Initialize(db)
-}
