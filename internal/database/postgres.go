@@ -273,13 +273,6 @@ func (s *server) reset() {
 	}
 }
 
-// add makes a reader's connections one with the others.
-func (s *server) add(r *Rows) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reads = append(s.reads, r)
-}
-
 // ping reports whether the server takes changes.
 func (s *server) ping(ctx context.Context) error {
 	var readOnly string

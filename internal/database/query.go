@@ -69,6 +69,20 @@ func Column[T any](ctx context.Context, pool Pool, statement string, args ...any
 	return Query(ctx, pool, statement, args, func(v *T) []any { return []any{v} })
 }
 
+// Pairs is Query for rows of two columns: the second by the first.
+func Pairs[K comparable, V any](ctx context.Context, pool Pool, statement string, args ...any) (map[K]V, error) {
+	type pair struct {
+		key   K
+		value V
+	}
+	rows, err := Query(ctx, pool, statement, args, func(p *pair) []any { return []any{&p.key, &p.value} })
+	found := make(map[K]V, len(rows))
+	for _, p := range rows {
+		found[p.key] = p.value
+	}
+	return found, err
+}
+
 // Set returns what a column has as a set.
 func Set[T comparable](column []T) map[T]bool {
 	set := make(map[T]bool, len(column))

@@ -164,7 +164,9 @@ func (r *Rows) open(variable, address, name, bitmaps string, most int32) error {
 		return fmt.Errorf("open the reading pool: %w", err)
 	}
 	r.turns = make(chan struct{}, max(s.few, 1))
-	s.add(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads = append(s.reads, r)
 	return nil
 }
 
@@ -244,16 +246,13 @@ func selectSQLite(ctx context.Context, on interface {
 	if err != nil {
 		return err
 	}
-	raw, targets, fields := make([]sql.RawBytes, len(columns)), make([]any, len(columns)), make([][]byte, len(columns))
-	for i := range raw {
-		targets[i] = &raw[i]
+	targets, fields := make([]any, len(columns)), make([][]byte, len(columns))
+	for i := range fields {
+		targets[i] = (*sql.RawBytes)(&fields[i])
 	}
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
 			return err
-		}
-		for i := range raw {
-			fields[i] = raw[i]
 		}
 		if err := each(fields); err != nil {
 			return err

@@ -222,7 +222,8 @@ func (s *session) adapt(cfg *pgx.ConnConfig) {
 // probe connects once to learn which settings the server has taken.
 func (s *session) probe(ctx context.Context, cfg *pgx.ConnConfig) (*decision, error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
-	refused := unsupported(err)
+	pg, answered := errors.AsType[*pgconn.PgError](err)
+	refused := answered && pg.Code == "08P01" // a start-up parameter, by a pooler; PostgreSQL names another error
 	if refused {
 		if len(s.foreign) > 0 {
 			return nil,
@@ -288,12 +289,6 @@ func (s *session) missing(ctx context.Context, conn *pgx.Conn) ([]setting, error
 		}
 	}
 	return missing, nil
-}
-
-// unsupported reports whether the server refused a start-up parameter, as poolers do; PostgreSQL names another error.
-func unsupported(err error) bool {
-	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == "08P01"
 }
 
 // begin returns the statement that begins a transaction with the mode and the settings.

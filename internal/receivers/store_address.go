@@ -40,17 +40,9 @@ func (d *Registry) Moved(ctx context.Context, supplierID, url string) error {
 
 // Addresses returns the digests of the addresses of those receivers that were moved. It joins the transaction of ctx.
 func (d *Registry) Addresses(ctx context.Context, suppliers []string) (map[string]int64, error) {
-	type row struct {
-		id      string
-		address int64
-	}
-	rows, err := database.Query(ctx, d.health.DB.SQL(ctx), `SELECT supplier_id, address FROM webhook_receivers WHERE `+
-		d.health.DB.AnyOf("supplier_id", 1), []any{d.health.DB.Values(suppliers)},
-		func(r *row) []any { return []any{&r.id, &r.address} })
-	found := make(map[string]int64, len(rows))
-	for _, r := range rows {
-		found[r.id] = r.address
-	}
+	db := d.health.DB
+	found, err := database.Pairs[string, int64](ctx, db.SQL(ctx), `SELECT supplier_id, address FROM webhook_receivers
+		WHERE `+db.AnyOf("supplier_id", 1), db.Values(suppliers))
 	return found, errs.Doing("read where receivers are", err)
 }
 

@@ -2,7 +2,6 @@ package scoreboard
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -36,17 +35,8 @@ func (s *store) spend(ctx context.Context, item spend, n, limit int64) (granted,
 
 // settings returns what is set, by key.
 func (s *store) settings(ctx context.Context) (map[string]string, error) {
-	type row struct{ key, value string }
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT key, value FROM settings`, nil,
-		func(r *row) []any { return []any{&r.key, &r.value} })
-	if err != nil {
-		return nil, fmt.Errorf("read settings: %w", err)
-	}
-	stored := make(map[string]string, len(rows))
-	for _, row := range rows {
-		stored[row.key] = row.value
-	}
-	return stored, nil
+	stored, err := database.Pairs[string, string](ctx, s.db.ReaderSQL(ctx), `SELECT key, value FROM settings`)
+	return stored, errs.Doing("read settings", err)
 }
 
 // set stores a setting over the one that was.
