@@ -93,10 +93,7 @@ func (s *Service) admit(c *gin.Context) (request, error) {
 	}
 	current, away := s.settings.current(c.Request.Context())
 	asked, err := s.parse(values, current)
-	if err == nil {
-		err = away
-	}
-	return asked, err
+	return asked, cmp.Or(err, away)
 }
 
 // authenticated reports whether the key is a configured one, in constant time.
@@ -177,19 +174,13 @@ func parseDate(text string) (day time.Time, ok bool) {
 
 // RenderError answers an error in the route's envelope.
 func RenderError(c *gin.Context, err error) {
-	status := httpapi.StatusOf(err)
-	short, text := "SCOREBOARD_ERROR", "The scoreboard could not be fetched."
-	switch status {
-	case http.StatusBadRequest:
-		short, text = "INVALID_PARAMETERS", detail(err)
-	case http.StatusUnauthorized:
-		short, text = "UNAUTHORIZED", detail(err)
-	case http.StatusTooManyRequests:
-		short, text = "RATE_LIMIT_EXCEEDED", detail(err)
-	case http.StatusServiceUnavailable:
-		short, text = "SERVICE_UNAVAILABLE", detail(err)
-	default:
-		status = http.StatusInternalServerError
+	status, text := httpapi.StatusOf(err), detail(err)
+	short, known := map[int]string{
+		http.StatusBadRequest: "INVALID_PARAMETERS", http.StatusUnauthorized: "UNAUTHORIZED",
+		http.StatusTooManyRequests: "RATE_LIMIT_EXCEEDED", http.StatusServiceUnavailable: "SERVICE_UNAVAILABLE",
+	}[status]
+	if !known {
+		status, short, text = http.StatusInternalServerError, "SCOREBOARD_ERROR", "The scoreboard could not be fetched."
 	}
 	httpapi.RetryAfter(c, err)
 	_ = httpapi.JSON(c, status, failed(status, short, text))

@@ -127,11 +127,8 @@ func (s *Service) board(ctx context.Context, r request) ([]byte, error) {
 	flight := s.flights.DoChan(key, func() (any, error) { return s.ask(context.WithoutCancel(ctx), r, key) })
 	select {
 	case done := <-flight:
-		if done.Err != nil {
-			return nil, done.Err
-		}
 		body, _ := done.Val.([]byte)
-		return body, nil
+		return body, done.Err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -161,13 +158,10 @@ func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, 
 		board.Games = filterByID(board.Games, r.matchIDs)
 	}
 	body, err = encode(board, r.question.Day, source, s.deps.Now())
-	if err != nil {
-		return nil, err
-	}
-	if s.deps.CacheTTL > 0 {
+	if err == nil && s.deps.CacheTTL > 0 {
 		s.answers.Add(key, answer{body, s.deps.Local().Add(s.deps.CacheTTL)})
 	}
-	return body, nil
+	return body, err
 }
 
 // fetch asks the primary provider, and the other one when, and only when, the first is over its rate limit.

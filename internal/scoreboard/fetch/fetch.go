@@ -139,11 +139,8 @@ func (c *Client) decode(ctx context.Context, body []byte) (page Object, err erro
 }
 
 // mayHold returns how many values a JSON text has at most: each follows one of these bytes, but for the first.
-func mayHold(body []byte) (values int) {
-	for _, before := range []string{",", "[", "{"} {
-		values += bytes.Count(body, []byte(before))
-	}
-	return values
+func mayHold(body []byte) int {
+	return bytes.Count(body, []byte(",")) + bytes.Count(body, []byte("[")) + bytes.Count(body, []byte("{"))
 }
 
 // get returns the answer to a GET and its body, as far as it may be read.
