@@ -56,18 +56,16 @@ func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (Receiv
 // that is begun and waits for its slot is put back when the owner is woken; when the wake-up is lost it goes out within
 // a second or asks first. A call that is under way ends, and its result is written.
 func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
-	err := d.deps.DB.InTx(ctx, "pause a receiver",
-		func(ctx context.Context) error {
-			if _, err := receiverOf(ctx, d.deps.Addresses, supplierID); err != nil {
-				return err
-			}
-			return d.pause(ctx, supplierID, by, "", 0)
-		})
-	if err != nil {
-		return err
+	err := d.deps.DB.InTx(ctx, "pause a receiver", func(ctx context.Context) error {
+		if _, err := receiverOf(ctx, d.deps.Addresses, supplierID); err != nil {
+			return err
+		}
+		return d.pause(ctx, supplierID, by, "", 0)
+	})
+	if err == nil {
+		d.deps.Announce(true, supplierID)
 	}
-	d.deps.Announce(true, supplierID)
-	return nil
+	return err
 }
 
 // Resume sends to the supplier's receiver again: all that waits is due now, in the order of acceptance, and none of it
@@ -91,11 +89,10 @@ func (d *Registry) Resume(ctx context.Context, supplierID, by string) error {
 	if err == nil && !resumed {
 		return errPausedByOperator()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		d.deps.Announce(false, supplierID)
 	}
-	d.deps.Announce(false, supplierID)
-	return nil
+	return err
 }
 
 func errPausedByOperator() error {

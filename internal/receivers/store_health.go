@@ -3,7 +3,6 @@ package receivers
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -147,10 +146,7 @@ func (s *healthStore) resume(ctx context.Context, supplierID, by string, now tim
 			paused_by = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_by ELSE '' END
 		WHERE supplier_id = $1 RETURNING paused_by`,
 		supplierID, by, now.UnixMicro())
-	if err != nil {
-		return false, fmt.Errorf("resume the receiver: %w", err)
-	}
-	return len(left) == 0 || left[0] == "", nil
+	return len(left) == 0 || left[0] == "", errs.Doing("resume the receiver", err)
 }
 
 // ReceiverStates returns what is known of the suppliers' receivers; those without a record are not in it.
