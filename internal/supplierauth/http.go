@@ -49,10 +49,7 @@ func (s Handlers) Refresh(c *gin.Context) error {
 	}
 	_, fault := httpapi.Query(c)
 	pair, err := s.refresh(c.Request.Context(), text, fault)
-	if err != nil {
-		return err
-	}
-	return httpapi.JSON(c, http.StatusOK, pair)
+	return httpapi.Answer(c, pair, err)
 }
 
 // Revoke ends the session of a refresh token (specification 4.3). It is 204 whatever is sent; only a write that could

@@ -278,13 +278,6 @@ func hashOf(domain string, value []byte) []byte {
 // sessionBatch is how many callers share a transaction.
 const sessionBatch = 64
 
-// startCommits starts the batches that open and rotate sessions.
-func (s *Service) startCommits() {
-	flushers := s.store.db.Flushers()
-	s.openings = groupcommit.New(flushers, sessionBatch, 0, s.flushOpenings)
-	s.rotations = groupcommit.New(flushers, sessionBatch, 0, s.flushRotations)
-}
-
 // Close refuses new sessions and rotations, finishes those begun and waits for them.
 func (s *Service) Close() {
 	s.openings.Close()

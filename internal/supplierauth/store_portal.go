@@ -22,9 +22,8 @@ func (s store) holdSupplier(ctx context.Context, id string) (active bool, err er
 // insertPortalLink stores a link, which expires by itself.
 func (s store) insertPortalLink(ctx context.Context, hash []byte, supplierID string, secure bool,
 	expires time.Time) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO portal_links (supplier_id, hash, secure, expires_at)
+	return s.exec(ctx, `INSERT INTO portal_links (supplier_id, hash, secure, expires_at)
 		VALUES ($1, $2, $3, $4)`, supplierID, hash, secure, expires.UnixMicro())
-	return err
 }
 
 // portalLinkOwner returns the supplier of a link, used or not; empty for none.
@@ -43,9 +42,8 @@ func (s store) usePortalLink(ctx context.Context, hash []byte, now time.Time) (u
 
 // insertPortalSession stores a browser session; without a supplier it is one of the console.
 func (s store) insertPortalSession(ctx context.Context, hash []byte, supplierID string, now, expires time.Time) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO portal_sessions (supplier_id, hash, created_at, expires_at)
+	return s.exec(ctx, `INSERT INTO portal_sessions (supplier_id, hash, created_at, expires_at)
 		VALUES (nullif(CAST($1 AS text), ''), $2, $3, $4)`, supplierID, hash, now.UnixMicro(), expires.UnixMicro())
-	return err
 }
 
 // consoleSession reports whether there is a live session of the console with the hash.
@@ -57,8 +55,7 @@ func (s store) consoleSession(ctx context.Context, hash []byte, now time.Time) (
 
 // deletePortalSession ends one browser session; the others of the supplier stay.
 func (s store) deletePortalSession(ctx context.Context, hash []byte) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM portal_sessions WHERE hash = $1`, hash)
-	return err
+	return s.exec(ctx, `DELETE FROM portal_sessions WHERE hash = $1`, hash)
 }
 
 // portalPrincipal returns the zero Principal when there is no live session of that hash, or its supplier is
@@ -88,10 +85,16 @@ func (s store) purgePortal(ctx context.Context, before time.Time) error {
 		`DELETE FROM portal_sessions WHERE expires_at < $1`)
 }
 
+// exec runs a statement, however many rows it changes.
+func (s store) exec(ctx context.Context, statement string, args ...any) error {
+	_, err := database.Exec(ctx, s.db.SQL(ctx), statement, args...)
+	return err
+}
+
 // execEach runs statements that have the same parameter.
 func (s store) execEach(ctx context.Context, value any, statements ...string) error {
 	for _, statement := range statements {
-		if _, err := database.Exec(ctx, s.db.SQL(ctx), statement, value); err != nil {
+		if err := s.exec(ctx, statement, value); err != nil {
 			return err
 		}
 	}

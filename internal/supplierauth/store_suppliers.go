@@ -46,9 +46,8 @@ func (s store) suppliers(ctx context.Context, rest string, args ...any) ([]Suppl
 
 // insertSupplier stores a new supplier; its id is random, so none has it.
 func (s store) insertSupplier(ctx context.Context, supplier Supplier) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO suppliers (`+supplierColumns+`)
+	return s.exec(ctx, `INSERT INTO suppliers (`+supplierColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, stored(supplier)...)
-	return err
 }
 
 // lockSupplier reads a supplier and makes other changes of it wait for this transaction. Errors: errs.NotFound.
@@ -62,17 +61,15 @@ func (s store) lockSupplier(ctx context.Context, id string) (Supplier, error) {
 
 // saveSupplier writes all of a supplier that lockSupplier holds.
 func (s store) saveSupplier(ctx context.Context, supplier Supplier) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET name = $2, webhook_url = $3, access_ttl = $4,
+	return s.exec(ctx, `UPDATE suppliers SET name = $2, webhook_url = $3, access_ttl = $4,
 		refresh_ttl = $5, scopes = $6, receiver_concurrency = $7, active = $8, created_at = $9, updated_at = $10
 		WHERE id = $1`, stored(supplier)...)
-	return err
 }
 
 // saveActive activates or deactivates a supplier, and writes nothing else of it.
 func (s store) saveActive(ctx context.Context, id string, active bool, now time.Time) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE suppliers SET active = $1, updated_at = $2 WHERE id = $3`, active,
+	return s.exec(ctx, `UPDATE suppliers SET active = $1, updated_at = $2 WHERE id = $3`, active,
 		now.UnixMicro(), id)
-	return err
 }
 
 // keysOf are the API keys of a supplier.
@@ -83,23 +80,20 @@ type keysOf struct {
 
 // Insert implements apikey.Keys.
 func (k keysOf) Insert(ctx context.Context, key apikey.Stored) error {
-	_, err := database.Exec(ctx, k.db.SQL(ctx), `INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at)
+	return k.exec(ctx, `INSERT INTO supplier_api_keys (supplier_id, hash, last4, created_at)
 		VALUES ($1, $2, $3, $4)`, k.supplier, key.Hash[:], key.Last4, key.CreatedAt.UnixMicro())
-	return err
 }
 
 // Expire implements apikey.Keys.
 func (k keysOf) Expire(ctx context.Context, until time.Time) error {
-	_, err := database.Exec(ctx, k.db.SQL(ctx), `UPDATE supplier_api_keys SET active_until = $1
+	return k.exec(ctx, `UPDATE supplier_api_keys SET active_until = $1
 		WHERE supplier_id = $2 AND (active_until IS NULL OR active_until > $1)`, until.UnixMicro(), k.supplier)
-	return err
 }
 
 // insertSecret stores a secret that signs from now on, next to those that still do.
 func (s store) insertSecret(ctx context.Context, id, supplierID string, sealed []byte, now time.Time) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at)
+	return s.exec(ctx, `INSERT INTO supplier_webhook_secrets (id, supplier_id, sealed, created_at)
 		VALUES ($1, $2, $3, $4)`, id, supplierID, sealed, now.UnixMicro())
-	return err
 }
 
 // AnySealed reports whether the embedded database has a sealed secret. One that was not migrated yet has none.
@@ -124,19 +118,17 @@ func (s store) someSecrets(ctx context.Context, now time.Time, most int) ([]rece
 // expireSecrets lets the supplier's current webhook secret sign until the given time, and earlier ones until their own
 // end; all lets none of them sign longer than that.
 func (s store) expireSecrets(ctx context.Context, supplierID string, until time.Time, all bool) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `UPDATE supplier_webhook_secrets SET active_until = $1
+	return s.exec(ctx, `UPDATE supplier_webhook_secrets SET active_until = $1
 		WHERE supplier_id = $2 AND (active_until IS NULL OR active_until > $1 AND $3)`, until.UnixMicro(), supplierID, all)
-	return err
 }
 
 // dropSecrets deletes a supplier's secrets that have ended, and of those that were rotated and still sign all but the
 // newest so many. Those that stayed until the purge would be read by each rotation and each claim.
 func (s store) dropSecrets(ctx context.Context, supplierID string, keep int, now time.Time) error {
-	_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM supplier_webhook_secrets
+	return s.exec(ctx, `DELETE FROM supplier_webhook_secrets
 		WHERE supplier_id = $2 AND active_until IS NOT NULL AND id NOT IN (
 			SELECT id FROM supplier_webhook_secrets WHERE supplier_id = $2 AND active_until > $1
 			ORDER BY created_at DESC, active_until DESC, id LIMIT $3)`, now.UnixMicro(), supplierID, keep)
-	return err
 }
 
 // receiverRow is a supplier with one of its secrets, or without any.

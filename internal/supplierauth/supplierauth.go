@@ -77,6 +77,8 @@ func New(d Deps) (*Service, error) {
 	s := &Service{deps: d, store: store{d.DB}, now: d.Now, sealer: sealer, ended: ended,
 		tokens:  newTokens(keys, d.Issuer, d.Audience, d.Now, d.Latest),
 		limiter: newLimiter(d.RequestsPerSecond, d.Local)}
-	s.startCommits()
+	flushers := d.DB.Flushers()
+	s.openings = groupcommit.New(flushers, sessionBatch, 0, s.flushOpenings)
+	s.rotations = groupcommit.New(flushers, sessionBatch, 0, s.flushRotations)
 	return s, nil
 }
