@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -85,11 +86,7 @@ func (c catalogue) Products(ctx context.Context, keys []estimates.ProductKey) (
 
 // orZero returns what the pointer points to; zero for nil.
 func orZero[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
+	return *cmp.Or(p, new(T))
 }
 
 // primary returns the scoreboard's first provider, if there is a token for it.
