@@ -79,16 +79,8 @@ func (s *AttemptStore) Holders(ctx context.Context) ([]int64, error) {
 // HeldBy counts the attempts that workers have in flight, by supplier. A worker that got their shards counts them
 // against its own limits until they have ended, so that a receiver never has more calls at once than it may.
 func (s *AttemptStore) HeldBy(ctx context.Context, workers []int64) (map[string]int, error) {
-	type row struct {
-		destination string
-		n           int
-	}
-	list, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT destination, count(*) FROM webhook_deliveries
+	held, err := database.Pairs[string, int](ctx, s.DB.SQL(ctx), `SELECT destination, count(*) FROM webhook_deliveries
 		WHERE worker IS NOT NULL AND destination <> 'own' AND `+s.DB.AnyOf("worker", 1)+` GROUP BY destination`,
-		[]any{s.DB.Values(workers)}, func(r *row) []any { return []any{&r.destination, &r.n} })
-	held := make(map[string]int, len(list))
-	for _, r := range list {
-		held[r.destination] = r.n
-	}
+		s.DB.Values(workers))
 	return held, errs.Doing("count attempts in flight", err)
 }

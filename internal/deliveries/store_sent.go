@@ -93,18 +93,17 @@ func (s *store) history(ctx context.Context, supplierID string, from time.Time, 
 	for i := range buckets {
 		buckets[i].Start = from.Add(time.Duration(i) * width)
 	}
-	type row struct{ bucket, n int64 }
 	for _, status := range statuses {
 		made := database.Arms(Filter{Receiver: supplierID, Status: status}.arms(s, `$1`), func(arm string) string {
 			return `SELECT (created_at - $2) / $3 AS bucket FROM webhook_deliveries WHERE ` + arm + ` AND created_at >= $2`
 		})
-		rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT bucket, count(*) FROM (`+made+`) AS made GROUP BY 1`,
-			[]any{supplierID, from.UnixMicro(), width.Microseconds()}, func(r *row) []any { return []any{&r.bucket, &r.n} })
+		counts, err := database.Pairs[int64, int64](ctx, s.DB.ReaderSQL(ctx), `SELECT bucket, count(*)
+			FROM (`+made+`) AS made GROUP BY 1`, supplierID, from.UnixMicro(), width.Microseconds())
 		if err != nil {
 			return nil, fmt.Errorf("count webhook deliveries by time: %w", err)
 		}
-		for _, row := range rows {
-			buckets[min(max(row.bucket, 0), int64(n-1))].add(status, row.n)
+		for bucket, count := range counts {
+			buckets[min(max(bucket, 0), int64(n-1))].add(status, count)
 		}
 	}
 	return buckets, nil

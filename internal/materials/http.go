@@ -97,10 +97,7 @@ func (s Handlers) Get(c *gin.Context) error {
 	record, err := httpapi.ReadOne(c, func(fits func(int64) bool) (Record, error) {
 		return s.store.find(ctx, key.SupplierID, key.ID, fits)
 	})
-	if err != nil {
-		return err
-	}
-	return httpapi.JSON(c, http.StatusOK, record)
+	return httpapi.Answer(c, record, err)
 }
 
 // List handles GET /api/material-requests: the caller's own, newest first.
