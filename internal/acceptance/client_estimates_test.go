@@ -32,7 +32,7 @@ var postedChanges = []struct {
 	{`"material_request.estimated"`, `"x"`, false}, {`"SUPPLIER"`, `""`, false},
 	{`0T12:00:00Z`, `0t12:00:00Z`, false}, {`0T12:00:00Z`, `0T12:00:00z`, false},
 	{`0T12:00:00Z`, `0T12:00:60Z`, false}, {`0T12:00:00Z`, `0T2:00:00Z`, false},
-	{`"2026-11-20T12:00:00Z"`, `"` + time.Now().UTC().Add(6*time.Minute).Format(time.RFC3339) + `"`, true},
+	{`"2026-11-20T12:00:00Z"`, `"` + time.Now().UTC().Add(24*time.Hour).Format(time.RFC3339) + `"`, true},
 	{`777`, `778`, true}, {`777`, `"777"`, false}, {`"e1"`, `"\u0085"`, false}, {`"road"`, `" "`, false},
 	{`"c"`, `""`, false}, {`"c"`, `"` + strings.Repeat("é", 256) + `"`, false}, {`:1,`, `:-1,`, false},
 	{`:1,`, `:9007199254740992,`, false}, {`:1,`, `:1.5,`, false}, {`"BRL"`, `"brl"`, false},

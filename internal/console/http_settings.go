@@ -62,13 +62,10 @@ func (s *views) rates(ctx context.Context, q query) (any, error) {
 	return view, nil
 }
 
-// plainDecimal is a number without anything that sets its digits apart.
-var plainDecimal = regexp.MustCompile(`^-?\d+(?:[.,](\d+))?$`)
-
 // readDecimal reads a number with a point or a comma, whatever the page's language, and returns what is wrong with it.
 // With three digits behind that it may be thousands: the lists write ten thousand as 10,000 or 10.000.
 func readDecimal(text string) (n float64, fault string) {
-	switch parts := plainDecimal.FindStringSubmatch(text); {
+	switch parts := regexp.MustCompile(`^-?\d+(?:[.,](\d+))?$`).FindStringSubmatch(text); {
 	case parts == nil:
 		return 0, "must be a number"
 	case len(parts[1]) == 3:

@@ -104,7 +104,10 @@ func (c *RateCard) List(ctx context.Context) ([]Service, error) { return c.store
 // Change stores, from the day (YYYY-MM-DD) on, what change makes of the service as it is on that day, or of a new one.
 // Two changes at once are both made. Errors are Set's.
 func (c *RateCard) Change(ctx context.Context, name, day string, change func(*Service)) (s Service, err error) {
-	err = c.store.alone(ctx, "change a delivery service", func(ctx context.Context) error {
+	err = c.store.db.InTx(ctx, "change a delivery service", func(ctx context.Context) error {
+		if err := c.store.alone(ctx); err != nil {
+			return err
+		}
 		card, err := c.store.all(ctx)
 		if err != nil {
 			return err

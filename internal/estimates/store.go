@@ -30,21 +30,20 @@ func (s *store) save(ctx context.Context, v Service) error {
 	return errs.Doing("store service", s.db.From(ctx).Clauses(clause.OnConflict{UpdateAll: true}).Create(&v).Error)
 }
 
-// alone runs a change of the card in a transaction. Two at once exclude each other.
-func (s *store) alone(ctx context.Context, name string, change func(ctx context.Context) error) error {
-	return s.db.InTx(ctx, name, func(ctx context.Context) error {
-		if s.db.Engine() == database.Postgres {
-			if _, err := database.Exec(ctx, s.db.SQL(ctx), `LOCK TABLE rate_services IN SHARE ROW EXCLUSIVE MODE`); err != nil {
-				return err
-			}
-		}
-		return change(ctx)
-	})
+// alone lets the transaction in ctx change the card: two at once exclude each other, as they do on SQLite anyway.
+func (s *store) alone(ctx context.Context) (err error) {
+	if s.db.Engine() == database.Postgres {
+		_, err = database.Exec(ctx, s.db.SQL(ctx), `LOCK TABLE rate_services IN SHARE ROW EXCLUSIVE MODE`)
+	}
+	return err
 }
 
 // remove deletes all versions of the service when allow agrees with what is left.
 func (s *store) remove(ctx context.Context, name string, allow func(rest []Service) error) error {
-	err := s.alone(ctx, "remove a delivery service", func(ctx context.Context) error {
+	err := s.db.InTx(ctx, "remove a delivery service", func(ctx context.Context) error {
+		if err := s.alone(ctx); err != nil {
+			return err
+		}
 		deleted := s.db.From(ctx).Where("name = ?", name).Delete(&Service{})
 		if deleted.Error != nil {
 			return deleted.Error

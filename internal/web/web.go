@@ -176,11 +176,9 @@ type form struct {
 	text    string
 }
 
-// places are the verbs in texts.
-var places = regexp.MustCompile(`%[dqs]`)
-
 // formsOf returns the texts that have places, the longest first: it says most.
 func formsOf(texts map[string]string) (list []form) {
+	places := regexp.MustCompile(`%[dqs]`)
 	for _, english := range slices.SortedFunc(maps.Keys(texts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 	}) {
