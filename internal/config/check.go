@@ -20,6 +20,9 @@ import (
 const (
 	mustBeHTTP  = "must be an http:// or https:// address without query, fragment or user"
 	mostOfPorts = 65535
+
+	// LongestRetention is in days.
+	LongestRetention = 36500
 )
 
 // faults are those found, one for each variable: the first says enough.
@@ -187,9 +190,6 @@ func (c *Config) checkEvents(f *faults) {
 }
 
 var tracesHeaders = regexp.MustCompile("^" + tracesHeader + "(," + tracesHeader + ")*$")
-
-// LongestRetention is in days.
-const LongestRetention = 36500
 
 const tracesHeader = "[ \\t]*[-!#$%&'*+.^_`|~0-9A-Za-z]+[ \\t]*=([^,%]|%[0-9A-Fa-f]{2})*"
 

@@ -139,9 +139,10 @@ func (d *DB) state(ctx context.Context) (s schemaState, err error) {
 func (d *DB) migrateSQLite(ctx context.Context) (err error) {
 	file := flock.New(d.lock)
 	waiting, cancel := context.WithTimeout(ctx, lockTries*lockPoll)
-	defer cancel()
-	defer d.noteWaiting(ctx).Stop()
-	if _, err := file.TryLockContext(waiting, lockPoll); err != nil {
+	note := d.noteWaiting(ctx)
+	_, err = file.TryLockContext(waiting, lockPoll)
+	cancel()
+	if note.Stop(); err != nil {
 		return fmt.Errorf("migrate: lock %s: %w", d.lock, err)
 	}
 	defer func() { err = errors.Join(err, file.Unlock()) }()

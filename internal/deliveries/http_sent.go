@@ -76,11 +76,7 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 		return err
 	}
 	ctx := c.Request.Context()
-	row, err := s.store.sentByID(ctx, caller.SupplierID(c), id)
-	if err != nil {
-		return err
-	}
-	event, err := s.store.eventOf(ctx, *row)
+	row, sent, err := s.store.sentEvent(ctx, caller.SupplierID(c), id)
 	if err != nil {
 		return err
 	}
@@ -89,7 +85,7 @@ func (s *SelfService) ShowDelivery(c *gin.Context) error {
 		parts = append(parts, httpapi.Part[AnsweredAttempt]{Size: min(row.AttemptCount, partAttempts) * attemptText,
 			Read: func() ([]AnsweredAttempt, error) { return s.store.answeredOf(ctx, *row, after, partAttempts) }})
 	}
-	return httpapi.AnswerParts(c, SentEvent{row.sent(), event}, "attempts", parts...)
+	return httpapi.AnswerParts(c, sent, "attempts", parts...)
 }
 
 // RedeliverDelivery handles POST /api/webhook-deliveries/{id}/redeliver. The request has no body.

@@ -181,11 +181,12 @@ const (
 
 // Show returns a delivery with its newest attempts, as many as a page shows. Errors: errs.NotFound.
 func (s *SelfService) Show(ctx context.Context, supplierID, id string) (SentDetail, error) {
-	row, err := s.store.sentByID(ctx, supplierID, id)
+	row, sent, err := s.store.sentEvent(ctx, supplierID, id)
 	if err != nil {
 		return SentDetail{}, err
 	}
-	return s.store.sentDetail(ctx, *row, max(row.AttemptCount-pageAttempts, 0), pageAttempts)
+	attempts, err := s.store.answeredOf(ctx, *row, max(row.AttemptCount-pageAttempts, 0), pageAttempts)
+	return SentDetail{sent, attempts}, err
 }
 
 // Redeliver sends a delivery again, now. If it is pending, its next attempt is due at once; otherwise a new series of

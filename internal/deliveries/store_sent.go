@@ -54,15 +54,14 @@ func (r deliveryRow) answered(row attemptRow) *AnsweredAttempt {
 	return &AnsweredAttempt{sent, a.URL, a.Response}
 }
 
-// sentDetail adds the event and all attempts, read by statements of their own after the row: an attempt that begins or
-// ends between two of them shows as it was, or as it is. A delivery that retention deleted meanwhile is not found.
-func (s *store) sentDetail(ctx context.Context, row deliveryRow, after, n int64) (SentDetail, error) {
-	event, err := s.eventOf(ctx, row)
-	if err != nil {
-		return SentDetail{}, err
+// sentEvent is sentByID with the event. The attempts are read by statements of their own after the row: one that begins
+// or ends between two of them shows as it was, or as it is. A delivery that retention deleted meanwhile is not found.
+func (s *store) sentEvent(ctx context.Context, supplierID, id string) (row *deliveryRow, sent SentEvent, err error) {
+	if row, err = s.sentByID(ctx, supplierID, id); err == nil {
+		sent.Sent = row.sent()
+		sent.Event, err = s.eventOf(ctx, *row)
 	}
-	attempts, err := s.answeredOf(ctx, row, after, n)
-	return SentDetail{SentEvent{row.sent(), event}, attempts}, err
+	return row, sent, err
 }
 
 // answeredOf is attemptsOf as its receiver's owner may see them.

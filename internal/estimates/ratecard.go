@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -113,9 +112,10 @@ func (c *RateCard) Change(ctx context.Context, name, day string, change func(*Se
 			return err
 		}
 		s = Service{Name: name}
-		services := inForce(card, day)
-		if i := slices.IndexFunc(services, func(s Service) bool { return s.Name == name }); i >= 0 {
-			s = services[i]
+		for _, current := range inForce(card, day) {
+			if current.Name == name {
+				s = current
+			}
 		}
 		s.EffectiveFrom = day
 		change(&s)

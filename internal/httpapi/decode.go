@@ -35,11 +35,7 @@ func ReadJSON(c *gin.Context) ([]byte, error) {
 	if err := acceptable(c.Request.Header); err != nil {
 		return nil, err
 	}
-	h := heldBy(c)
-	if h.peeked != nil {
-		return h.peeked, nil
-	}
-	return readBody(c, h.limit())
+	return readBody(c, heldBy(c).limit())
 }
 
 // PeekBody returns the raw body of a request whose sender can be known by its signature only: to 1 MiB when the
@@ -60,16 +56,15 @@ func PeekBody(c *gin.Context, mayBeRight bool) ([]byte, error) {
 // Proper returns what is wrong with a request whatever its route takes, once its caller is known: a query string that
 // does not parse, errs.Invalid, or a body over what ReadJSON reads of this sender, errs.TooLarge. A body whose length
 // is not announced is read for that; its request has its length then.
-func Proper(c *gin.Context) (err error) {
+func Proper(c *gin.Context) error {
 	if _, err := Query(c); err != nil {
 		return err
 	}
-	h := heldBy(c)
 	if c.Request.ContentLength >= 0 {
-		return announced(c, h.limit())
+		return announced(c, heldBy(c).limit())
 	}
-	h.peeked, err = readBody(c, h.limit())
-	c.Request.ContentLength = int64(len(h.peeked))
+	raw, err := PeekBody(c, true)
+	c.Request.ContentLength = int64(len(raw))
 	return err
 }
 
@@ -116,6 +111,9 @@ func readBody(c *gin.Context, limit int64) ([]byte, error) {
 	}
 	if err := announced(c, limit); err != nil {
 		return nil, err
+	}
+	if peeked := heldBy(c).peeked; peeked != nil {
+		return peeked, nil
 	}
 	raw, err := readAll(c, limit)
 	_, large := errors.AsType[*http.MaxBytesError](err)

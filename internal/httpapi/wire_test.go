@@ -2,11 +2,13 @@ package httpapi_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +161,25 @@ func TestServer_refuses_without_waiting_for_the_body(t *testing.T) {
 			_, _ = io.Copy(io.Discard, answer.Body)
 		}
 	})
+}
+
+// A body whose length is not announced is read to see its length; its form, or its JSON, is still there for the route.
+func TestProper_leaves_a_body_in_chunks_to_its_route(t *testing.T) {
+	t.Parallel()
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
+	engine.POST("/form", httpapi.Handle(func(c *gin.Context) error {
+		if err := errors.Join(httpapi.Proper(c), httpapi.ReadForm(c, 100)); err != nil {
+			return err
+		}
+		return httpapi.JSON(c, http.StatusOK, c.PostForm("a"))
+	}))
+	for body, want := range map[string]string{"a=b": `"b"`, "": `""`, "a=" + strings.Repeat("x", 100): "413"} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/form", struct{ io.Reader }{
+			strings.NewReader(body)})
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		if engine.ServeHTTP(w, request); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%.10s: %d %s", body, w.Code, w.Body)
+		}
+	}
 }

@@ -173,10 +173,7 @@ func (s Handlers) Select(c *gin.Context) error {
 	}
 	ctx := c.Request.Context()
 	at, err := s.Choose(ctx, caller.From(ctx).SupplierID, id, *body.EstimateID)
-	if err != nil {
-		return err
-	}
-	return httpapi.JSON(c, http.StatusOK, selectionAnswer{Selected, id, *body.EstimateID, at})
+	return httpapi.Answer(c, selectionAnswer{Selected, id, *body.EstimateID, at}, err)
 }
 
 // order is a request with a selected estimate, of any supplier.
