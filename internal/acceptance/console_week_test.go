@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -29,7 +30,13 @@ func TestConsole_does_what_an_operator_does_every_week(t *testing.T) {
 var (
 	shownKey    = regexp.MustCompile(`hub_sk_\w+`)
 	shownSecret = regexp.MustCompile(`whsec_[\w+/]+=*`)
+	shownLink   = regexp.MustCompile(`http[^"< ]+/portal/sign-in\?token=[\w-]+`)
 )
+
+// onPage finds a credential as a browser shows it: HTML writes the + of a secret as &#43;.
+func onPage(a apptest.Answer, credential *regexp.Regexp) string {
+	return credential.FindString(html.UnescapeString(string(a.Body)))
+}
 
 func weekRules(t *testing.T, h *apptest.Hub) {
 	act := func(t *testing.T, path string, values ...string) apptest.Answer {
@@ -63,7 +70,7 @@ func weekRules(t *testing.T, h *apptest.Hub) {
 		func(t *testing.T) {
 			name := "Weekly " + fmt.Sprint(nextID())
 			a := act(t, "/suppliers/create", "name", name, "webhook_url", "https://hooks.example.com")
-			key, secret := shownKey.FindString(string(a.Body)), shownSecret.FindString(string(a.Body))
+			key, secret := onPage(a, shownKey), onPage(a, shownSecret)
 			if a.Status != 200 || !works(t, key) {
 				t.Fatalf("%d %s", a.Status, a.Body)
 			}
@@ -76,22 +83,23 @@ func weekRules(t *testing.T, h *apptest.Hub) {
 				}
 			}
 			page := atConsole(t, h.APIs[0], "/console/suppliers/"+supplier, nil)
-			if page.Status != 200 || strings.Contains(string(page.Body), key) || strings.Contains(string(page.Body), secret) ||
-				!strings.Contains(string(page.Body), "…"+key[len(key)-4:]) {
-				t.Errorf("its page: %d %s", page.Status, page.Body)
+			text := html.UnescapeString(string(page.Body))
+			if page.Status != 200 || strings.Contains(text, key) || strings.Contains(text, secret) ||
+				!strings.Contains(text, "…"+key[len(key)-4:]) {
+				t.Errorf("its page: %d %s", page.Status, text)
 			}
 			a = act(t, "/suppliers/rotate-key", "id", supplier, "overlap", "0s")
-			next := shownKey.FindString(string(a.Body))
+			next := onPage(a, shownKey)
 			if a.Status != 200 || next == key || !works(t, next) || works(t, key) {
 				t.Errorf("rotation: %d %s", a.Status, a.Body)
 			}
 			audited(t, "supplier.rotate-key", next)
 			a = act(t, "/suppliers/rotate-secret", "id", supplier, "overlap", "24h")
-			if made := shownSecret.FindString(string(a.Body)); a.Status != 200 || made == secret {
+			if made := onPage(a, shownSecret); a.Status != 200 || made == secret {
 				t.Errorf("rotation: %d %s", a.Status, a.Body)
 			}
 			a = act(t, "/suppliers/portal-link", "id", supplier)
-			link := regexp.MustCompile(`http[^"< ]+/portal/sign-in\?token=[\w-]+`).FindString(string(a.Body))
+			link := onPage(a, shownLink)
 			if opened := visit(t, http.MethodGet, link, ""); a.Status != 200 || sessionOf(opened) == "" {
 				t.Errorf("the link %q opens nothing: %d", link, opened.Status)
 			}
