@@ -16,6 +16,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/supplierauth"
+	"github.com/supplyhub/supplyhub/internal/tracker"
 )
 
 // supplierOf returns the id of the supplier that is named; an empty name asks for none.
@@ -27,10 +29,7 @@ func supplierOf(ctx context.Context, a *app.App, named string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	names := map[string]string{}
-	for _, s := range suppliers {
-		names[s.ID] = s.Name
-	}
+	names := lists.Pairs(suppliers, func(s supplierauth.Supplier) (id, name string) { return s.ID, s.Name })
 	return idOf(ctx, names, "supplier", "supplier_id", named)
 }
 
@@ -40,10 +39,7 @@ func clientOf(ctx context.Context, a *app.App, named string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	names := map[string]string{}
-	for _, c := range clients {
-		names[c.ID] = c.Name
-	}
+	names := lists.Pairs(clients, func(c tracker.Client) (id, name string) { return c.ID, c.Name })
 	return idOf(ctx, names, "tracker client", "tracker_client", named)
 }
 

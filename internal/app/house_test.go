@@ -53,8 +53,9 @@ var edges = map[string][]string{
 	"internal/figures": {"internal/database", "internal/errs"},
 	"internal/doctor": {"internal/database", "internal/errs", "internal/queue", "internal/telemetry",
 		"deployments"}, // the rights of each role
-	"internal/notice":      {},
-	"internal/notify":      {"internal/database", "internal/errs", "internal/notice", "internal/sleep", "pkg/webhook"},
+	"internal/notice": {},
+	"internal/notify": {"internal/database", "internal/errs", "internal/lists", "internal/notice", "internal/sleep",
+		"pkg/webhook"},
 	"internal/caller":      {"pkg/webhook"}, // what signs the calls of a receiver
 	"internal/cursor":      {},
 	"internal/config":      {"deployments", "pkg/webhook"}, // the table of variables; checks of secrets
@@ -66,11 +67,11 @@ var edges = map[string][]string{
 	"internal/terminal":    {},
 	"internal/round":       {"pkg/webhook"}, // the event on its way
 	"internal/pack":        {},
-	"internal/groupcommit": {"internal/errs"},
+	"internal/groupcommit": {"internal/errs", "internal/lists"},
 	"internal/dispatch":    {},
 	"deployments/samples":  nil,
 	"internal/httpapi":     {"deployments/samples", "internal/cursor", "internal/errs", "internal/logctx"},
-	"internal/database":    {"internal/errs", "internal/sleep"},
+	"internal/database":    {"internal/errs", "internal/lists", "internal/sleep"},
 
 	"internal/database/sqlite": {"internal/database"},
 
@@ -84,12 +85,13 @@ var edges = map[string][]string{
 		"internal/groupcommit",
 		"internal/httpapi", "internal/logctx", "pkg/webhook"},
 	"internal/estimates": {"internal/database", "internal/errs", "pkg/webhook"},
-	"internal/products":  {"internal/caller", "internal/database", "internal/errs", "internal/httpapi"},
+	"internal/products":  {"internal/caller", "internal/database", "internal/errs", "internal/httpapi", "internal/lists"},
 	"internal/deliveries": {"internal/caller", "internal/cursor", "internal/database",
 		"internal/errs", "internal/httpapi", "internal/lists", "internal/logctx", "internal/notice", "internal/pack",
 		"internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/receivers": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
-		"internal/errs", "internal/httpapi", "internal/logctx", "internal/notice", "internal/round", "pkg/webhook"},
+		"internal/errs", "internal/httpapi", "internal/lists", "internal/logctx", "internal/notice", "internal/round",
+		"pkg/webhook"},
 	"internal/sending": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
 		"internal/errs", "internal/groupcommit", "internal/lists", "internal/logctx", "internal/notice", "internal/pack",
 		"internal/receivers", "internal/round", "internal/sleep", "pkg/webhook"},
@@ -111,7 +113,7 @@ var edges = map[string][]string{
 	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",
 		"internal/lists", "internal/logctx", "internal/materials", "internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/portal": {
-		"internal/caller", "internal/errs", "internal/httpapi", "internal/logctx", "internal/materials",
+		"internal/caller", "internal/errs", "internal/httpapi", "internal/lists", "internal/logctx", "internal/materials",
 		"internal/supplierauth", "internal/web", "internal/deliveries", "internal/receivers",
 	},
 

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Statements are written out, with $1, $2, … on both engines, and run by Query, Column, One and Exec. gorm carries the
@@ -76,20 +77,12 @@ func Pairs[K comparable, V any](ctx context.Context, pool Pool, statement string
 		value V
 	}
 	rows, err := Query(ctx, pool, statement, args, func(p *pair) []any { return []any{&p.key, &p.value} })
-	found := make(map[K]V, len(rows))
-	for _, p := range rows {
-		found[p.key] = p.value
-	}
-	return found, err
+	return lists.Pairs(rows, func(p pair) (K, V) { return p.key, p.value }), err
 }
 
 // Set returns what a column has as a set.
 func Set[T comparable](column []T) map[T]bool {
-	set := make(map[T]bool, len(column))
-	for _, v := range column {
-		set[v] = true
-	}
-	return set
+	return lists.Pairs(column, func(v T) (T, bool) { return v, true })
 }
 
 // TimeOrNil returns the time of a column that may have none.
@@ -125,10 +118,7 @@ func Places(n, each int) string {
 
 // Arms joins one SELECT for each status; each is read in the order of its index.
 func Arms[S ~string](statuses []S, arm func(S) string) string {
-	arms := make([]string, len(statuses))
-	for i, status := range statuses {
-		arms[i] = `SELECT * FROM (` + arm(status) + `) AS arm`
-	}
+	arms := lists.Of(statuses, func(status S) string { return `SELECT * FROM (` + arm(status) + `) AS arm` })
 	return strings.Join(arms, ` UNION ALL `)
 }
 

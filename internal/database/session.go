@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // How a connection gets its settings. On PostgreSQL itself they are start-up parameters, sent once. A pooler refuses
@@ -264,10 +266,7 @@ func (s *session) probe(ctx context.Context, cfg *pgx.ConnConfig) (*decision, er
 
 // missing lists the settings that the connection does not have.
 func (s *session) missing(ctx context.Context, conn *pgx.Conn) ([]setting, error) {
-	names := make([]string, len(s.wanted))
-	for i, w := range s.wanted {
-		names[i] = w.name
-	}
+	names := lists.Of(s.wanted, func(w setting) string { return w.name })
 	var encoding string
 	var have []string
 	err := conn.QueryRow(ctx, `SELECT current_setting('server_encoding'), array(SELECT current_setting(name)

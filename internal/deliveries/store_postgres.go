@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -112,10 +113,9 @@ func (s *AttemptStore) insertEventsPostgres(ctx context.Context, events []DraftE
 			known[r.supplierID] = r.Standing
 		}
 	}
-	fresh := make(map[round.Round]bool, len(stored))
-	for _, e := range events {
-		fresh[e.Round] = stored[round.Round{UID: e.Round.UID, Number: e.Round.Number}]
-	}
+	fresh := lists.Pairs(events, func(e DraftEvent) (round.Round, bool) {
+		return e.Round, stored[round.Round{UID: e.Round.UID, Number: e.Round.Number}]
+	})
 	return fresh, known, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // A commit waits for a disk, which takes milliseconds; a batch waits once for all its callers. While one batch is
@@ -169,10 +170,7 @@ func (b *Batcher[I, O]) collect() []call[I, O] {
 
 // deliver flushes a batch and hands out its results.
 func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
-	items := make([]I, len(batch))
-	for i, c := range batch {
-		items[i] = c.item
-	}
+	items := lists.Of(batch, func(c call[I, O]) I { return c.item })
 	values, err := b.flush(batch[0].ctx, items)
 	undecided, some := errors.AsType[Undecided](err)
 	if some {

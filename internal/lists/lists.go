@@ -12,9 +12,15 @@ func Of[T, V any](items []T, has func(T) V) []V {
 
 // By returns the items by a key that each has.
 func By[K comparable, T any](items []T, key func(T) K) map[K]T {
-	found := make(map[K]T, len(items))
+	return Pairs(items, func(item T) (K, T) { return key(item), item })
+}
+
+// Pairs returns a value of each item by a key that it has.
+func Pairs[K comparable, V, T any](items []T, of func(T) (K, V)) map[K]V {
+	pairs := make(map[K]V, len(items))
 	for _, item := range items {
-		found[key(item)] = item
+		key, value := of(item)
+		pairs[key] = value
 	}
-	return found
+	return pairs
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -170,10 +171,9 @@ func CheckEstimates(estimates []webhook.Estimate, unavailable []webhook.Unavaila
 	if len(c.Found) == 0 {
 		return nil
 	}
-	texts := make([]string, len(c.Found))
-	for i, v := range c.Found {
-		texts[i] = strings.TrimPrefix(*v.Pointer, "/data/") + " " + v.Detail
-	}
+	texts := lists.Of(c.Found, func(v errs.Violation) string {
+		return strings.TrimPrefix(*v.Pointer, "/data/") + " " + v.Detail
+	})
 	return errors.New(strings.Join(texts, "; "))
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Storing estimates is one statement for a whole batch of own events, and one UPDATE for each other event. The
@@ -82,10 +83,9 @@ func (s *store) receiptsPostgres(items []receiptItem, now time.Time) (statement 
 
 // receiptsSQLite passes the items as one JSON text.
 func (s *store) receiptsSQLite(items []receiptItem, now time.Time) (statement string, args []any) {
-	rows := make([][]any, len(items))
-	for i, item := range items {
-		rows[i] = []any{item.SupplierID, item.ID, item.uid, item.number, item.estimates, item.unavailable, now.UnixMicro()}
-	}
+	rows := lists.Of(items, func(i receiptItem) []any {
+		return []any{i.SupplierID, i.ID, i.uid, i.number, i.estimates, i.unavailable, now.UnixMicro()}
+	})
 	return fmt.Sprintf(takingReceipts, `(SELECT value->>0 AS supplier, value->>1 AS request,
 		value->>2 AS uid, value->>3 AS number, value->>4 AS offers, value->>5 AS others, value->>6 AS now
 		FROM json_each($1)) AS k`, ``), []any{s.db.Values(rows)}
@@ -105,14 +105,8 @@ func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[reques
 		func(r *row) []any {
 			return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.began, &r.postedAt, &r.webhookIDs}
 		})
-	if err != nil {
-		return nil, fmt.Errorf("lock requests: %w", err)
-	}
-	states := make(map[requestKey]*receiptState, len(rows))
-	for _, r := range rows {
-		states[r.requestKey] = &r.receiptState
-	}
-	return states, nil
+	states := lists.Pairs(rows, func(r row) (requestKey, *receiptState) { return r.requestKey, &r.receiptState })
+	return states, errs.Doing("lock requests", err)
 }
 
 // saveReceipt writes down what a batch of events made of a locked request. An event that is only remembered leaves the

@@ -3,11 +3,11 @@ package materials
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -26,14 +26,8 @@ func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (
 		insert = s.insertPostgres
 	}
 	rows, err := insert(ctx, items, now)
-	if err != nil {
-		return nil, fmt.Errorf("insert material requests: %w", err)
-	}
-	uids := make(map[requestKey]int64, len(rows))
-	for _, row := range rows {
-		uids[row.requestKey] = row.uid
-	}
-	return uids, nil
+	uids := lists.Pairs(rows, func(row insertedRow) (requestKey, int64) { return row.requestKey, row.uid })
+	return uids, errs.Doing("insert material requests", err)
 }
 
 // insertedRow is a request that was inserted, with the uid that it was given.
@@ -96,13 +90,10 @@ func (s *store) addDigests(ctx context.Context, keys []requestKey, known map[req
 	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, digest`, false,
 		`SELECT r.supplier_id, r.id, r.digest FROM %s`,
 		func(r *requestRow) []any { return []any{&r.SupplierID, &r.ID, &r.Digest} })
-	if err != nil {
-		return fmt.Errorf("read requests' digests: %w", err)
-	}
 	for _, row := range rows {
 		known[requestKey{row.SupplierID, row.ID}] = row.Digest
 	}
-	return nil
+	return errs.Doing("read requests' digests", err)
 }
 
 // left returns those of the requests that are not enqueued any more.

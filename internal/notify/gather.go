@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/notice"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -49,14 +49,11 @@ func (d *Notifier) put(ctx context.Context, notices []stored) error {
 		return err
 	}
 	type key struct{ kind, supplierID string }
-	open := map[key]*event{}
 	known, err := d.store.openEvents(ctx, d.deps.Now())
 	if err != nil {
 		return err
 	}
-	for _, e := range known {
-		open[key{e.kind, e.supplierID}] = e
-	}
+	open := lists.By(known, func(e *event) key { return key{e.kind, e.supplierID} })
 	changed := map[*event]bool{}
 	for _, n := range notices {
 		k := key{n.Type, n.SupplierID}
@@ -94,11 +91,8 @@ func newEvent(n stored, name string) *event {
 
 // suppliersOf returns the suppliers of the notices, each once.
 func suppliersOf(notices []stored) []string {
-	seen := map[string]bool{}
-	for _, n := range notices {
-		seen[n.SupplierID] = true
-	}
-	return slices.Sorted(maps.Keys(seen))
+	ids := lists.Of(notices, func(n stored) string { return n.SupplierID })
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
 // stored is a notice with its moment, as it is stored and as a time.

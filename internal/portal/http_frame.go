@@ -9,6 +9,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
 
@@ -107,14 +108,12 @@ type choice struct {
 // choices returns links for the states that a list can have, the empty one first; other filters stay, the cursor does
 // not.
 func (s *Service) choices(c *gin.Context, states ...string) []choice {
-	list := make([]choice, len(states))
-	for i, state := range states {
+	return lists.Of(states, func(state string) choice {
 		query := c.Request.URL.Query()
 		query.Del("cursor")
 		if query.Del("status"); state != "" {
 			query.Set("status", state)
 		}
-		list[i] = choice{s.site.State(c, state), web.Address(c.Request.URL, query), c.Query("status") == state}
-	}
-	return list
+		return choice{s.site.State(c, state), web.Address(c.Request.URL, query), c.Query("status") == state}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/web"
 )
@@ -95,12 +96,11 @@ func (s *Service) chart(c *gin.Context, title string, t tally, buckets []deliver
 	words := func(delivered, pending, lost int64) string {
 		return s.site.Text(c, "%d delivered, %d pending, %d given up", delivered, pending, lost)
 	}
-	bars := make([]web.Bar, len(buckets))
-	for i, b := range buckets {
-		bars[i] = web.Bar{
+	bars := lists.Of(buckets, func(b deliveries.Bucket) web.Bar {
+		return web.Bar{
 			At: b.Start, Parts: []int64{b.Delivered, b.Pending, b.Lost}, Text: words(b.Delivered, b.Pending, b.Lost),
 		}
-	}
+	})
 	return web.Bars(title+": "+words(t.Delivered, t.Pending, t.Lost), []string{"good", "busy", "bad"}, bars)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Syncs bring a supplier's products in any order, again and again. Which change is newer is decided by the
@@ -74,10 +75,7 @@ type Key struct{ SupplierID, SKU string }
 // Find returns the products with these keys, active or not; unknown ones are absent.
 func (s *Service) Find(ctx context.Context, keys []Key) (map[Key]Product, error) {
 	rows, err := s.store.find(ctx, keys)
-	found := make(map[Key]Product, len(rows))
-	for _, r := range rows {
-		found[Key{r.SupplierID, r.SKU}] = r.Product
-	}
+	found := lists.Pairs(rows, func(r productRow) (Key, Product) { return Key{r.SupplierID, r.SKU}, r.Product })
 	return found, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // gone begins the last error of a receiver that answered 410.
@@ -56,9 +57,6 @@ func (d *Registry) Conditions(ctx context.Context, suppliers []string, most int)
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[string]*Condition, len(suppliers))
-	for _, id := range suppliers {
-		found[id] = new(states[id].Condition())
-	}
+	found := lists.Pairs(suppliers, func(id string) (string, *Condition) { return id, new(states[id].Condition()) })
 	return found, d.Count(ctx, found, most)
 }

@@ -39,7 +39,7 @@ func (s *store) old(ctx context.Context, from int64, what pruning, limit int) (
 
 // lockOld holds those of the requests that are still to be deleted until the transaction ends, and returns them:
 // against a selection, a re-estimate, another replica.
-func (s *store) lockOld(ctx context.Context, rounds []round.Round, what pruning) (old []round.Round, err error) {
+func (s *store) lockOld(ctx context.Context, rounds []round.Round, what pruning) ([]round.Round, error) {
 	uids, suppliers, found := make([]int64, len(rounds)), make([]string, len(rounds)), map[int64]round.Round{}
 	for i, r := range rounds {
 		uids[i], suppliers[i], found[r.UID] = r.UID, r.SupplierID, r
@@ -52,10 +52,7 @@ func (s *store) lockOld(ctx context.Context, rounds []round.Round, what pruning)
 	locked, err := database.Column[int64](ctx, s.db.SQL(ctx), `SELECT uid FROM material_requests
 		WHERE uid > 0 AND `+s.db.AnyOf("uid", 1)+` AND `+isOld+ofOne+` ORDER BY supplier_id, id`+s.db.RowLock(` FOR UPDATE`),
 		args...)
-	for _, uid := range locked {
-		old = append(old, found[uid])
-	}
-	return old, err
+	return lists.Of(locked, func(uid int64) round.Round { return found[uid] }), err
 }
 
 // holds reports whether a request of the partition is enqueued or was changed since then.
