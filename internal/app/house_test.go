@@ -83,7 +83,7 @@ var edges = map[string][]string{
 
 	"internal/supplierauth": {"internal/apikey", "internal/caller", "internal/database", "internal/errs",
 		"internal/groupcommit",
-		"internal/httpapi", "internal/logctx", "pkg/webhook"},
+		"internal/httpapi", "internal/lists", "internal/logctx", "pkg/webhook"},
 	"internal/estimates": {"internal/database", "internal/errs", "pkg/webhook"},
 	"internal/products":  {"internal/caller", "internal/database", "internal/errs", "internal/httpapi", "internal/lists"},
 	"internal/deliveries": {"internal/caller", "internal/cursor", "internal/database",

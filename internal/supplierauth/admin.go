@@ -12,6 +12,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/apikey"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -259,11 +260,7 @@ func (s *Service) SuppliersOf(ctx context.Context, ids []string) ([]Supplier, er
 // Names returns the names of the given suppliers, by id; unknown ones are absent.
 func (s *Service) Names(ctx context.Context, ids []string) (map[string]string, error) {
 	found, err := s.SuppliersOf(ctx, ids)
-	names := make(map[string]string, len(found))
-	for _, supplier := range found {
-		names[supplier.ID] = supplier.Name
-	}
-	return names, err
+	return lists.Pairs(found, func(s Supplier) (id, name string) { return s.ID, s.Name }), err
 }
 
 // SearchSuppliers returns at most limit suppliers whose id is the text, or whose name contains it in upper or lower

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // keys returns the API keys that work now, the newest first.
@@ -17,11 +18,9 @@ func (s store) keys(ctx context.Context, supplierID string, now time.Time) ([]Ke
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT last4, created_at, active_until FROM supplier_api_keys
 		WHERE supplier_id = $1 AND (active_until IS NULL OR active_until > $2) ORDER BY created_at DESC, last4`,
 		[]any{supplierID, now.UnixMicro()}, func(r *row) []any { return []any{&r.last4, &r.createdAt, &r.activeUntil} })
-	keys := make([]Key, len(rows))
-	for i, row := range rows {
-		keys[i] = Key{row.last4, time.UnixMicro(row.createdAt).UTC(), database.TimeOrNil(row.activeUntil)}
-	}
-	return keys, err
+	return lists.Of(rows, func(r row) Key {
+		return Key{r.last4, time.UnixMicro(r.createdAt).UTC(), database.TimeOrNil(r.activeUntil)}
+	}), err
 }
 
 // sessionsOf counts the live ones among the newest mostLooked sessions of the API, and those of the portal. The newest

@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Statements of the portal and of a supplier's own changes. The api's role may update few columns of a supplier, so
@@ -133,10 +134,7 @@ func (s store) secrets(ctx context.Context, supplierID string, now time.Time) ([
 		WHERE supplier_id = $1 AND (active_until IS NULL OR active_until > $2)
 		ORDER BY (active_until IS NULL) DESC, created_at DESC, id`, []any{supplierID, now.UnixMicro()},
 		func(r *row) []any { return []any{&r.made, &r.until} })
-	secrets := make([]caller.SecretValidity, len(rows))
-	for i, row := range rows {
-		secrets[i] = caller.SecretValidity{CreatedAt: time.UnixMicro(row.made).UTC(),
-			ExpiresAt: database.TimeOrNil(row.until)}
-	}
-	return secrets, err
+	return lists.Of(rows, func(r row) caller.SecretValidity {
+		return caller.SecretValidity{CreatedAt: time.UnixMicro(r.made).UTC(), ExpiresAt: database.TimeOrNil(r.until)}
+	}), err
 }

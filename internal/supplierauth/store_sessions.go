@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // Sessions are the hottest rows of this package: the items of a batch are done in turn in one transaction. A rotation
@@ -82,10 +83,7 @@ func (s store) endSessions(ctx context.Context, supplierID string, whileInactive
 			return n, err
 		}
 		last = batch[len(batch)-1]
-		ids := make([]string, len(batch))
-		for i, b := range batch {
-			ids[i] = b.id
-		}
+		ids := lists.Of(batch, func(b begun) string { return b.id })
 		deleted, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE `+s.db.AnyOf("id", 1)+`
 			AND NOT ($2 AND (SELECT active FROM suppliers WHERE id = $3))`, s.db.Values(ids), whileInactive, supplierID)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // The keys of access tokens and their public side, /.well-known/jwks.json. All are Ed25519, so that no token can choose
@@ -91,9 +92,5 @@ func parseSigningKey(text string) (key signingKey, err error) {
 
 // jwks returns the verifying keys by RFC 7517.
 func (t *tokens) jwks() map[string][]jwk {
-	set := make([]jwk, len(t.keys))
-	for i, key := range t.keys {
-		set[i] = key.jwk
-	}
-	return map[string][]jwk{"keys": set}
+	return map[string][]jwk{"keys": lists.Of(t.keys, func(key signingKey) jwk { return key.jwk })}
 }
