@@ -50,16 +50,13 @@ type ratesView struct {
 
 func (s *views) rates(ctx context.Context, q query) (any, error) {
 	card, err := s.deps.Rates.List(ctx)
-	if err != nil {
-		return nil, err
-	}
 	view := ratesView{Today: s.deps.Rates.Today(), Items: append([]estimates.Service{}, card...)}
 	for i, service := range card {
 		if name := q.values.Get("service"); name != "" && service.Name == name {
 			view.Edit = &card[i] // the latest of its days
 		}
 	}
-	return view, nil
+	return view, err
 }
 
 // readDecimal reads a number with a point or a comma, whatever the page's language, and returns what is wrong with it.

@@ -17,10 +17,7 @@ type suppliersView = listView[supplierauth.Supplier]
 
 func (s *views) suppliers(ctx context.Context, q query) (any, error) {
 	page, next, err := s.deps.Suppliers.SupplierPage(ctx, q.values.Get("cursor"), rows)
-	if err != nil {
-		return nil, err
-	}
-	return suppliersView{page, orNil(next)}, nil
+	return suppliersView{page, orNil(next)}, err
 }
 
 // supplierView is all about one supplier on one page: every name links to it.

@@ -192,11 +192,8 @@ func (s *store) attemptsOf(ctx context.Context, d deliveryRow, after, n int64) (
 		func(r *attemptRow) []any {
 			return []any{&r.Number, &r.StartedAt, &r.DurationUs, &r.Status, &r.Error, &r.Response, &r.URL}
 		})
-	if err != nil {
-		return nil, fmt.Errorf("read webhook attempts: %w", err)
-	}
 	if d.lastStartedAt != nil && d.AttemptCount > after && d.AttemptCount <= after+n {
 		rows = append(rows, d.last())
 	}
-	return rows, nil
+	return rows, errs.Doing("read webhook attempts", err)
 }

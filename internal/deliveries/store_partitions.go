@@ -2,7 +2,6 @@ package deliveries
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -99,10 +98,7 @@ func (d *Keeper) Drop(ctx context.Context, p round.Partition) (why string, err e
 			return why, ctx.Err()
 		}
 	}
-	if err != nil {
-		return "", fmt.Errorf("drop partition %s: %w", p.Name, err)
-	}
-	return why, nil
+	return why, errs.Doing("drop partition "+p.Name, err)
 }
 
 // drop detaches the partition's tables, or returns why it did not. While a redelivery is under way it does not even

@@ -92,10 +92,8 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, er
 		fresh = append(fresh, round.Round{SupplierID: item.SupplierID, RequestID: item.ID, UID: uid, Number: 1})
 	}
 	s.deps.Publisher.Publish(fresh...)
-	if err := s.store.addDigests(ctx, before, stored); err != nil {
-		return nil, err
-	}
-	return lists.Of(items, func(item intakeItem) bool { return bytes.Equal(stored[item.requestKey], item.digest) }), nil
+	err = s.store.addDigests(ctx, before, stored)
+	return lists.Of(items, func(item intakeItem) bool { return bytes.Equal(stored[item.requestKey], item.digest) }), err
 }
 
 // packBodies makes the bodies what is stored of them. The encoder needs much of a stack: few goroutines shall have it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
@@ -68,14 +69,11 @@ func (r *overviewRow) places() []any {
 // queryOverviews reads the rows of a query of overviewColumns.
 func (s *store) queryOverviews(ctx context.Context, query string, args ...any) ([]Overview, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), query, args, (*overviewRow).places)
-	if err != nil {
-		return nil, fmt.Errorf("list material requests: %w", err)
-	}
 	return lists.Of(rows, func(row overviewRow) Overview {
 		row.Failure = row.Status.WhyFailed(row.failure)
 		row.CreatedAt, row.UpdatedAt = instant(row.createdAt), instant(row.updatedAt)
 		return row.Overview
-	}), nil
+	}), errs.Doing("list material requests", err)
 }
 
 // overviews reads a page of what the filter chooses. It returns the uid behind which the next page begins; 0: that was
@@ -137,10 +135,7 @@ func (l *listed) places() []any { return []any{&l.SupplierID, &l.ID, &l.uid, &l.
 // page chooses a page by a query of listedColumns that asks for one row more than its limit.
 func (s *store) page(ctx context.Context, limit int, query string, args []any) (listing, error) {
 	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), query, args, (*listed).places)
-	if err != nil {
-		return listing{}, fmt.Errorf("choose material requests: %w", err)
-	}
-	return listing{s, rows[:min(len(rows), limit)], len(rows) > limit}, nil
+	return listing{s, rows[:min(len(rows), limit)], len(rows) > limit}, errs.Doing("choose material requests", err)
 }
 
 // requestsPage chooses a page of what the filter chooses.

@@ -46,10 +46,7 @@ func New(deps Deps) (*Service, error) {
 		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"},
 			{Text: "Deliveries", Path: "/deliveries"}, {Text: "Receiver", Path: "/receiver"}},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &Service{deps: deps, site: site}, nil
+	return &Service{deps: deps, site: site}, err
 }
 
 // Sessions are the suppliers' links and browser sessions.

@@ -193,13 +193,10 @@ func (s *Service) Purge(ctx context.Context) error {
 // pair returns the tokens of a session as they are issued now.
 func (s *Service) pair(g *grant, refresh refreshToken) (*TokenPair, error) {
 	access, err := s.tokens.issue(*g)
-	if err != nil {
-		return nil, err
-	}
 	return &TokenPair{
 		AccessToken: access, RefreshToken: refresh.text(), TokenType: tokenScheme,
 		ExpiresIn: g.AccessTTL, RefreshExpiresIn: g.RefreshTTL,
-	}, nil
+	}, err
 }
 
 // detached keeps a write going when its caller hangs up: either state would be right, a cut one costs the session.
@@ -290,10 +287,7 @@ func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, *grant],
 	if errors.Is(err, groupcommit.ErrClosed) {
 		return nil, errs.NewUnavailable("The service is stopping.", time.Second, err)
 	}
-	if err != nil {
-		return nil, database.Translate(err) // a batch that does not end in time is a database that does not answer
-	}
-	return g, nil
+	return g, database.Translate(err) // a batch that does not end in time is a database that does not answer
 }
 
 // flushOpenings begins a batch of sessions. It belongs to no single caller, so nothing of its context is used.

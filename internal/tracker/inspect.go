@@ -50,9 +50,6 @@ func (s *Service) ViewNotes(ctx context.Context, views []string) (notes []string
 // Ailments returns of each view that an active client reads what keeps it from being shown whole.
 func (s *Service) Ailments(ctx context.Context) (map[string][]string, error) {
 	clients, err := s.store.list(ctx)
-	if err != nil {
-		return nil, err
-	}
 	ailments := map[string][]string{}
 	for _, c := range clients {
 		if !c.Active || len(c.Views) == 0 {
@@ -62,7 +59,7 @@ func (s *Service) Ailments(ctx context.Context) (map[string][]string, error) {
 			ailments[c.Views[0]] = s.examine(ctx, c.Views[0])
 		}
 	}
-	return ailments, nil
+	return ailments, err
 }
 
 // examine returns what will not come out right of a view.

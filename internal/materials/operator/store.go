@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -31,13 +30,10 @@ func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.
 		WHERE supplier_id = $2 AND id = $3 AND uid = $1
 		ORDER BY number`, []any{current.UID, current.SupplierID, current.RequestID},
 		func(r *row) []any { return []any{&r.Number, &r.Status, &r.failure, &r.began} })
-	if err != nil {
-		return nil, fmt.Errorf("read rounds: %w", err)
-	}
 	return lists.Of(rows, func(r row) materials.RoundOverview {
 		r.Failure, r.CreatedAt = r.Status.WhyFailed(r.failure), time.UnixMicro(r.began).UTC()
 		return r.RoundOverview
-	}), nil
+	}), errs.Doing("read rounds", err)
 }
 
 // verifiedRow is a request and what Verify asks of it.
