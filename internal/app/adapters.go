@@ -18,6 +18,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/balldontlie"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/sportmonks"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // Packages meet here: each adapter fills an interface that one declares with what another has.
@@ -32,10 +33,7 @@ func (a *pipeline) publish(m round.Message) {
 // owned passes on which shards this worker serves: estimations follow them, and so do the messages that it takes.
 func (a *pipeline) owned(shards, orphans []int) {
 	a.estimation.Own(shards, orphans)
-	select {
-	case a.moved <- struct{}{}:
-	default:
-	}
+	sleep.Wake(a.moved)
 }
 
 // subjects returns those of the messages that this worker takes.

@@ -25,7 +25,7 @@ var manyImports = map[string]string{
 	"internal/receivers":      "as deliveries",
 	"internal/sending":        "as deliveries",
 	"internal/materials":      "as deliveries",
-	"internal/materials/work": "one of them is a function: sleep",
+	"internal/materials/work": "one of them is three functions: sleep",
 	"internal/supplierauth":   "one of them is three functions: lists",
 }
 

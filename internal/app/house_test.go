@@ -91,7 +91,7 @@ var edges = map[string][]string{
 		"internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/receivers": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
 		"internal/errs", "internal/httpapi", "internal/lists", "internal/logctx", "internal/notice", "internal/round",
-		"pkg/webhook"},
+		"internal/sleep", "pkg/webhook"},
 	"internal/sending": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
 		"internal/errs", "internal/groupcommit", "internal/lists", "internal/logctx", "internal/notice", "internal/pack",
 		"internal/receivers", "internal/round", "internal/sleep", "pkg/webhook"},
@@ -107,7 +107,7 @@ var edges = map[string][]string{
 
 	"internal/materials": {"internal/caller", "internal/cursor", "internal/database", "internal/errs",
 		"internal/groupcommit", "internal/httpapi", "internal/lists", "internal/logctx", "internal/notice", "internal/pack",
-		"internal/round", "pkg/webhook"},
+		"internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/materials/operator": {"internal/database", "internal/errs", "internal/lists", "internal/materials",
 		"internal/round", "internal/sleep"},
 	"internal/materials/work": {"internal/database", "internal/errs", "internal/estimates", "internal/groupcommit",

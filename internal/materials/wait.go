@@ -9,6 +9,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // GET …?wait holds a call until the request has its estimates. Nearly always the process that holds
@@ -64,10 +65,7 @@ func (w *waiters) subscribe(key requestKey) (done <-chan struct{}, unsubscribe f
 		w.waiting[key] = c
 	}
 	c.n++
-	select {
-	case w.arrived <- struct{}{}:
-	default:
-	}
+	sleep.Wake(w.arrived)
 	return c.done, func() { w.unsubscribe(key, c) }, nil
 }
 

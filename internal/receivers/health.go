@@ -13,6 +13,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/notice"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // healthEvery is how often what was learnt about receivers is stored, in one statement; that one begins to fail or
@@ -158,10 +159,7 @@ func (d *Registry) Learn(ctx context.Context, r deliveries.Result, streak dispat
 	default:
 		return
 	}
-	select {
-	case l.urgent <- struct{}{}:
-	default:
-	}
+	sleep.Wake(l.urgent)
 }
 
 // KeepHealth stores what is learnt until ctx ends, and then the rest. A worker runs it until its last attempt has

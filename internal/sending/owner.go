@@ -7,6 +7,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // owner is this worker among the others: its lease, the shards that it owns, the attempts that it has begun, and who is
@@ -40,20 +41,12 @@ func newOwner(deps Deps) *owner {
 }
 
 // Wake makes Run look for due deliveries now. It never blocks. One that comes during a look is kept for the next one.
-func (d *owner) Wake() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
+func (d *owner) Wake() { sleep.Wake(d.wake) }
 
 // Leave makes this worker give its shards away, at once if it can. It goes on with its attempts.
 func (d *owner) Leave() {
 	d.leaving.Store(true)
-	select {
-	case d.beatNow <- struct{}{}:
-	default:
-	}
+	sleep.Wake(d.beatNow)
 }
 
 // hold notes that this worker begins an attempt, before that is committed. It must be before: reconcile reads first the

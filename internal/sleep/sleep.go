@@ -19,3 +19,11 @@ func Until(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	case <-ctx.Done():
 	}
 }
+
+// Wake leaves a note for who waits for one, unless a note is there already. The channel has room for one.
+func Wake(notes chan<- struct{}) {
+	select {
+	case notes <- struct{}{}:
+	default:
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // A worker has rounds in hand that wait for their estimation, and rounds that are estimated. It keeps suppliers apart,
@@ -124,10 +125,7 @@ func (h *hand) await() int {
 	defer h.mu.Unlock()
 	for !h.closed && !h.mayBegin() {
 		if h.refused {
-			select {
-			case h.idle <- struct{}{}:
-			default:
-			}
+			sleep.Wake(h.idle)
 		}
 		h.may.Wait()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
+	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
 // Messages may get lost: with NATS, with a process that died between COMMIT and publish, on the way to a shard that
@@ -65,10 +66,7 @@ func (s *Service) Own(shards, orphans []int) {
 	owned := database.Set(shards)
 	s.hand.keep(func(supplierID string) bool { return owned[round.ShardOf(supplierID)] })
 	if len(orphans) > 0 {
-		select {
-		case l.now <- struct{}{}:
-		default:
-		}
+		sleep.Wake(l.now)
 	}
 }
 
