@@ -71,15 +71,12 @@ func (c catalogue) Products(ctx context.Context, keys []estimates.ProductKey) (
 	map[estimates.ProductKey]estimates.Product, error) {
 	wanted := lists.Of(keys, func(key estimates.ProductKey) products.Key { return products.Key(key) })
 	found, err := c.products.Find(ctx, wanted)
-	if err != nil {
-		return nil, err
-	}
 	facts := make(map[estimates.ProductKey]estimates.Product, len(found))
 	for key, p := range found {
 		facts[estimates.ProductKey(key)] = estimates.Product{Active: p.Active, WeightKg: orZero(p.WeightKg),
 			ProductionDays: int(orZero(p.ProductionDays))}
 	}
-	return facts, nil
+	return facts, err
 }
 
 // orZero returns what the pointer points to; zero for nil.

@@ -76,13 +76,10 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 // CheckSchema reports ErrSchema unless the schema is exactly the one of this build.
 func (d *DB) CheckSchema(ctx context.Context) error {
 	state, err := d.patientState(ctx)
-	if err != nil {
-		return fmt.Errorf("read schema version: %w", err)
-	}
-	if state.missing > 0 || state.ahead > 0 {
+	if err == nil && (state.missing > 0 || state.ahead > 0) {
 		return state.fault()
 	}
-	return nil
+	return errs.Doing("read schema version", err)
 }
 
 // schemaState compares the schema with this build's migrations.

@@ -169,13 +169,10 @@ func (d *DB) checkFile(ctx context.Context, statement string) error {
 		return nil
 	}
 	faults, err := Column[string](ctx, d.ReaderSQL(ctx), statement)
-	if err != nil {
-		return fmt.Errorf("check the database file: %w", damaged(err))
-	}
-	if found := strings.Join(faults, "; "); found != "ok" {
+	if found := strings.Join(faults, "; "); err == nil && found != "ok" {
 		return fmt.Errorf("%w: %s", ErrDamaged, found)
 	}
-	return nil
+	return errs.Doing("check the database file", damaged(err))
 }
 
 // CheckRestored reports what keeps this build from serving a database that was put there: ErrDamaged, or ErrSchema of a

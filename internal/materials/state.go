@@ -100,14 +100,11 @@ func (l *RequestLedger) MarkRefused(ctx context.Context, r round.Round, reason s
 
 func (l *RequestLedger) giveUp(ctx context.Context, r round.Round, failure, reason string) error {
 	traceID, moved, err := l.Fail(ctx, r, failure, reason)
-	if err != nil {
-		return fmt.Errorf("mark material request failed: %w", err)
-	}
-	if moved {
+	if err == nil && moved {
 		l.log.WarnContext(logctx.WithRequest(ctx, r.SupplierID, r.RequestID, traceID), "material request failed",
 			"reason", reason)
 	}
-	return nil
+	return errs.Doing("mark material request failed", err)
 }
 
 // MarkRedelivered moves the rounds' requests from failed back to enqueued, because an operator has their events

@@ -114,15 +114,12 @@ const (
 // that dies in it another one sends the event again.
 func (d *Notifier) send(ctx context.Context) (busy bool, err error) {
 	due, err := d.store.claim(ctx, d.deps.Now(), d.deps.Timeout+sendGrace, sendAtOnce)
-	if err != nil {
-		return false, err
-	}
 	var attempts sync.WaitGroup
 	for _, e := range due {
 		attempts.Go(func() { d.attempt(ctx, e) })
 	}
 	attempts.Wait()
-	return len(due) == sendAtOnce, nil
+	return len(due) == sendAtOnce, err
 }
 
 // attempt sends one event and forgets it when the receiver took it; otherwise it is put off, longer each time.

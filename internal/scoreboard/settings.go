@@ -158,16 +158,13 @@ func isID(text string) bool {
 // ListSettings returns all settings, those that are not set with their defaults.
 func (s *Service) ListSettings(ctx context.Context) ([]Setting, error) {
 	stored, err := s.store.settings(ctx)
-	if err != nil {
-		return nil, err
-	}
 	list := known()
 	for i := range list {
 		if value, found := stored[list[i].Key]; found {
 			list[i].Value, list[i].IsSet = value, true
 		}
 	}
-	return list, nil
+	return list, err
 }
 
 // SetSetting changes a setting on all replicas within 5 seconds. Errors: errs.Invalid for an unknown key or a bad
@@ -196,9 +193,6 @@ func (s *Service) UnsetSetting(ctx context.Context, key string) (Setting, error)
 // setting returns the setting of a key that is known.
 func (s *Service) setting(ctx context.Context, key string) (Setting, error) {
 	list, err := s.ListSettings(ctx)
-	if err != nil {
-		return Setting{}, err
-	}
 	i := slices.IndexFunc(list, func(k Setting) bool { return k.Key == key })
-	return list[i], nil
+	return list[i], err
 }

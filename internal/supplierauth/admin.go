@@ -241,11 +241,8 @@ func (s *Service) SupplierPage(ctx context.Context, after string, limit int) (pa
 	}
 	page, err = s.store.suppliers(ctx, `WHERE (created_at, id) > ($1, $2) ORDER BY created_at, id LIMIT $3`, created, id,
 		limit)
-	if err != nil {
-		return nil, "", fmt.Errorf("list suppliers: %w", err)
-	}
-	if len(page) < limit {
-		return page, "", nil
+	if err != nil || len(page) < limit {
+		return page, "", errs.Doing("list suppliers", err)
 	}
 	last := page[limit-1]
 	return page, fmt.Sprintf("%d~%s", last.CreatedAt.UnixMicro(), last.ID), nil

@@ -147,11 +147,8 @@ func (s *store) ensureView(ctx context.Context, client int64) error {
 	var there bool
 	_, err := database.One(ctx, s.db.SQL(ctx), `SELECT (`+definition+`) IS NOT NULL
 		AND EXISTS (SELECT 1 FROM tracker_views WHERE client_number = $2)`, []any{name, client}, &there)
-	if err != nil {
-		return fmt.Errorf("look for tracker view: %w", err)
-	}
-	if there {
-		return nil
+	if err != nil || there {
+		return errs.Doing("look for tracker view", err)
 	}
 	create := fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM tracker_records WHERE client_number = %d", quote(name),
 		strings.Join(lists.Of(columns(), quote), ", "), client)

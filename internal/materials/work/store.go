@@ -76,13 +76,10 @@ func share(maxBytes, n int) int {
 func (s *store) mustStillExist(ctx context.Context, rounds []round.Round) error {
 	there, err := materials.QueryRounds(ctx, s.db, s.db.SQL(ctx), rounds, `supplier_id, id, uid`,
 		`SELECT r.uid FROM %s WHERE r.uid = k.uid`, func(uid *int64) []any { return []any{uid} })
-	if err != nil {
-		return fmt.Errorf("look whether requests are still there: %w", err)
-	}
-	if len(there) < len(rounds) {
+	if err == nil && len(there) < len(rounds) {
 		return errs.NewUnavailable("Requests were deleted while they were estimated.", time.Second, nil)
 	}
-	return nil
+	return errs.Doing("look whether requests are still there", err)
 }
 
 // clear records of rounds whose events were stored before that they are due no longer: another worker had the same and
