@@ -42,9 +42,7 @@ type guesser struct {
 func (g *guesses) try(ctx context.Context, address, token, right string) (ok bool, err error) {
 	from := g.enter(address)
 	if from == nil {
-		e := errs.New(errs.Exhausted, "Too many operator tokens are tried at the moment. Try again.")
-		e.RetryAfter = guessPause
-		return false, e
+		return false, errs.NewExhausted("Too many operator tokens are tried at the moment. Try again.", guessPause)
 	}
 	select {
 	case from.turn <- struct{}{}:

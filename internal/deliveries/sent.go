@@ -206,9 +206,7 @@ func (s *SelfService) Redeliver(ctx context.Context, supplierID, id string) erro
 		}
 		for _, delivery := range found {
 			if rest := delivery.rest(s.deps.Now()); rest > 0 {
-				refusal := errs.New(errs.Exhausted, "It was delivered, and sent again within the last minute.")
-				refusal.RetryAfter = rest
-				return refusal
+				return errs.NewExhausted("It was delivered, and sent again within the last minute.", rest)
 			}
 		}
 		return s.store.again(ctx, found, s.deps.Now())

@@ -45,9 +45,7 @@ func (s *SelfService) begin(ctx context.Context, supplierID string) (*recovery, 
 		return nil, fmt.Errorf("begin a recovery: %w", err)
 	}
 	if begun == 0 {
-		refusal := errs.New(errs.Exhausted, "Another recovery is still under way.")
-		refusal.RetryAfter = recoveryAgain
-		return nil, refusal
+		return nil, errs.NewExhausted("Another recovery is still under way.", recoveryAgain)
 	}
 	r := &recovery{s: s, supplierID: supplierID, until: until, tried: until, stopped: make(chan struct{})}
 	ctx, r.stop = context.WithCancel(ctx)

@@ -79,6 +79,11 @@ func InvalidInput(detail string, violations ...Violation) *Error {
 	return &Error{Kind: Invalid, Detail: detail, Violations: violations}
 }
 
+// NewExhausted returns an Exhausted error: the caller may retry after the given time.
+func NewExhausted(detail string, retryAfter time.Duration) *Error {
+	return &Error{Kind: Exhausted, Detail: detail, RetryAfter: retryAfter}
+}
+
 // NewUnavailable returns an Unavailable error: a dependency cannot be reached; the caller may retry after the given
 // time.
 func NewUnavailable(detail string, retryAfter time.Duration, cause error) *Error {

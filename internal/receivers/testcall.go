@@ -92,9 +92,8 @@ func (s *SelfService) allowTest(ctx context.Context, supplierID string) error {
 			return at <= now.Add(-testWindow).UnixMicro() || at > now.Add(database.ClockApart).UnixMicro()
 		})
 		if len(recent) >= testsAMinute {
-			refusal := errs.New(errs.Exhausted, fmt.Sprintf("At most %d test calls a minute are made.", testsAMinute))
-			refusal.RetryAfter = time.UnixMicro(recent[len(recent)-testsAMinute]).Add(testWindow).Sub(now)
-			return refusal
+			return errs.NewExhausted(fmt.Sprintf("At most %d test calls a minute are made.", testsAMinute),
+				time.UnixMicro(recent[len(recent)-testsAMinute]).Add(testWindow).Sub(now))
 		}
 		return s.deps.Receivers.health.saveTests(ctx, supplierID, append(recent, now.UnixMicro()))
 	})

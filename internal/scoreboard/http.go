@@ -71,10 +71,8 @@ func (s *Service) MethodNotAllowed(path string, next gin.HandlerFunc) gin.Handle
 
 // exhausted refuses a requester without quota; now is within the quota's day.
 func exhausted(requester string, q quota, now time.Time) error {
-	refused := errs.New(errs.Exhausted, fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.",
-		requester, q.reset.In(promised()).Format(stampShape)))
-	refused.RetryAfter = q.reset.Sub(now)
-	return refused
+	return errs.NewExhausted(fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester,
+		q.reset.In(promised()).Format(stampShape)), q.reset.Sub(now))
 }
 
 // admit returns the caller's question as the settings change it. Errors, in this order: errs.Unavailable without keys,

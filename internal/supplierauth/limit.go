@@ -51,9 +51,7 @@ func (l *limiter) allow(supplierID string) error {
 	}
 	missing := 1 - bucket.TokensAt(now)
 	wait := time.Duration(math.Ceil(missing / float64(l.perSecond) * float64(time.Second)))
-	e := errs.New(errs.Exhausted, fmt.Sprintf("You may send %d requests a second.", l.perSecond))
-	e.RetryAfter = wait
-	return e
+	return errs.NewExhausted(fmt.Sprintf("You may send %d requests a second.", l.perSecond), wait)
 }
 
 // admit counts a call with a key or a refresh token once its supplier is found. It then refuses the call with the fault
