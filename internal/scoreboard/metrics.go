@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
@@ -15,7 +16,7 @@ type Metrics struct{ requests *prometheus.CounterVec }
 // NewMetrics shows them to r, which may be nil. A provider's series are there from the start, in a process without
 // providers too, so that their first increase is seen.
 func NewMetrics(r prometheus.Registerer, providers ...string) *Metrics {
-	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+	m := &Metrics{requests: promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_scoreboard_provider_requests_total",
 		Help: "Questions put to a provider of matches, by what they came to: ok, rate_limited, failed.",
 	}, []string{"provider", "outcome"})}
@@ -23,9 +24,6 @@ func NewMetrics(r prometheus.Registerer, providers ...string) *Metrics {
 		for _, outcome := range []string{"ok", "rate_limited", "failed"} {
 			m.requests.WithLabelValues(provider, outcome)
 		}
-	}
-	if r != nil {
-		r.MustRegister(m.requests)
 	}
 	return m
 }

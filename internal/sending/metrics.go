@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 )
@@ -17,18 +18,19 @@ type metrics struct {
 
 // newMetrics shows them to r, which may be nil.
 func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
+	shown := promauto.With(r)
 	m := &metrics{
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+		attempts: shown.NewCounterVec(prometheus.CounterOpts{
 			Name: "supplyhub_webhook_attempts_total",
 			Help: "Webhook attempts, by destination (own or supplier) and what they came to: " +
 				"delivered, retry (tried again), dead, failed.",
 		}, []string{"destination", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: shown.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "supplyhub_webhook_attempt_duration_seconds",
 			Help:    "Time of a webhook attempt, by destination (own or supplier).",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30},
 		}, []string{"destination"}),
-		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
+		oldest: shown.NewGauge(prometheus.GaugeOpts{
 			Name: "supplyhub_webhook_oldest_due_seconds", Help: "How long the longest-due webhook delivery has been due.",
 		}),
 	}
@@ -39,11 +41,9 @@ func newMetrics(r prometheus.Registerer, inFlight func() int) *metrics {
 			m.attempts.WithLabelValues(destination, outcomeLabel(outcome))
 		}
 	}
-	if r != nil {
-		r.MustRegister(m.attempts, m.duration, m.oldest, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "supplyhub_webhook_attempts_in_flight", Help: "Webhook attempts in flight in this process.",
-		}, func() float64 { return float64(inFlight()) }))
-	}
+	shown.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "supplyhub_webhook_attempts_in_flight", Help: "Webhook attempts in flight in this process.",
+	}, func() float64 { return float64(inFlight()) })
 	return m
 }
 

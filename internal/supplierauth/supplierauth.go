@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
@@ -63,16 +64,13 @@ func New(d Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("SECRETS_KEY: %w", err)
 	}
-	ended := prometheus.NewCounterVec(prometheus.CounterOpts{
+	ended := promauto.With(d.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "supplyhub_sessions_ended_total",
 		Help: "Supplier sessions that were ended, by reason: reuse of a refresh token, revoked, " +
 			"deactivated with their supplier, or too_many: the oldest of a supplier with 1,000.",
 	}, []string{"reason"})
 	for _, reason := range []string{endedByReuse, endedByRevoke, endedByDeactivation, endedByNumber} {
 		ended.WithLabelValues(reason) // shown as 0 before the first
-	}
-	if d.Registerer != nil {
-		d.Registerer.MustRegister(ended)
 	}
 	s := &Service{deps: d, store: store{d.DB}, now: d.Now, sealer: sealer, ended: ended,
 		tokens:  newTokens(keys, d.Issuer, d.Audience, d.Now, d.Latest),
