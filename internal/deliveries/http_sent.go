@@ -47,9 +47,6 @@ func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Vi
 	read := func(name, detail string, valid func(text string) bool) {
 		violations = append(violations, httpapi.Parameter(query, name, detail, valid)...)
 	}
-	moment := func(to *time.Time) func(string) bool {
-		return func(text string) (ok bool) { *to, ok = httpapi.Moment(text); return ok }
-	}
 	read("status", "must be pending, delivered, dead or failed", func(text string) bool {
 		filter.Status = Status(text)
 		return slices.Contains(statuses, filter.Status)
@@ -59,8 +56,8 @@ func ParseSentFilter(query url.Values) (SentFilter, httpapi.ListQuery, []errs.Vi
 		filter.RequestID = &id
 		return err == nil && strconv.FormatInt(id, 10) == text
 	})
-	read("since", momentDetail, moment(&filter.Since))
-	read("until", momentDetail, moment(&filter.Until))
+	read("since", momentDetail, httpapi.MomentTo(&filter.Since))
+	read("until", momentDetail, httpapi.MomentTo(&filter.Until))
 	if query.Get("until") != "" && filter.Until.IsZero() {
 		filter.Until = filter.Until.Add(1) // the first moment of all is a bound too
 	}
@@ -116,14 +113,11 @@ func (b *Recovery) Validate() []errs.Violation {
 	errs.Member(&c, "/status", b.Status, func(text string) bool { return slices.Contains(Recoverable(), Status(text)) },
 		"must be undelivered, pending, dead, failed or delivered")
 	var since, until time.Time
-	moment := func(to *time.Time) func(string) bool {
-		return func(text string) (ok bool) { *to, ok = httpapi.Moment(text); return ok }
-	}
-	errs.Member(&c, "/since", b.Since, moment(&since), momentDetail)
+	errs.Member(&c, "/since", b.Since, httpapi.MomentTo(&since), momentDetail)
 	if b.Until == nil {
 		return c.Found
 	}
-	errs.Member(&c, "/until", b.Until, moment(&until), momentDetail)
+	errs.Member(&c, "/until", b.Until, httpapi.MomentTo(&until), momentDetail)
 	if len(c.Found) == 0 && !until.After(since) { // it would look as if there were nothing to recover
 		c.Add("/until", "must be after since")
 	}

@@ -104,3 +104,8 @@ func Moment(text string) (at time.Time, ok bool) {
 	at = at.UTC()
 	return at, err == nil && at.Year() >= 1 && at.Year() <= 9999
 }
+
+// MomentTo reads Moment to at, and reports whether it is one.
+func MomentTo(at *time.Time) func(string) bool {
+	return func(text string) (ok bool) { *at, ok = Moment(text); return ok }
+}

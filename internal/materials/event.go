@@ -203,9 +203,6 @@ func checkCount(c *errs.Check, pointer string, value *int64, limit int64) int64 
 
 // checkMoment checks a time of RFC 3339.
 func checkMoment(c *errs.Check, pointer string, value *string) (at time.Time) {
-	errs.Member(c, pointer, value, func(text string) (ok bool) {
-		at, ok = httpapi.Moment(text)
-		return ok
-	}, "must be a date-time of RFC 3339, years 1 to 9999")
+	errs.Member(c, pointer, value, httpapi.MomentTo(&at), "must be a date-time of RFC 3339, years 1 to 9999")
 	return at
 }
