@@ -60,11 +60,6 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	}
 }
 
-// newIntakeBatcher starts the intake's batches. None lingers: a request that comes alone is stored at once.
-func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
-	return groupcommit.New(s.deps.Flushers, intakeBatch, 0, s.flushIntake)
-}
-
 // flushIntake stores a batch, publishes what is new and returns for each item whether it is what is stored under its
 // id. The batch belongs to no single caller, so nothing of its context is used. Publishing comes after the COMMIT and
 // waits for nothing; a process that dies in between leaves rows that are due, which their owners find. Every caller of

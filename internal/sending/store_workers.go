@@ -8,6 +8,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // workerStore keeps which workers live, and which shards they own. Both tables are small and are read whole by each
@@ -56,10 +57,7 @@ func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now t
 		if err != nil {
 			return err
 		}
-		due := map[string]time.Time{}
-		for _, destination := range destinations {
-			due[destination] = now
-		}
+		due := lists.Pairs(destinations, func(destination string) (string, time.Time) { return destination, now })
 		n = int64(len(destinations))
 		return deliveries.NewDueStore(s.DB).MarkDue(ctx, due, now)
 	})

@@ -246,10 +246,7 @@ func appendText(b, text []byte) []byte {
 
 // number returns the number of some digits.
 func number(digits []byte) int {
-	n := 0
-	for _, c := range digits {
-		n = n*10 + int(c-'0')
-	}
+	n, _ := strconv.Atoi(string(digits)) // four at most
 	return n
 }
 
