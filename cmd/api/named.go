@@ -48,12 +48,8 @@ func idOf(ctx context.Context, names map[string]string, kind, note, named string
 	if _, found := names[named]; found {
 		return named, nil
 	}
-	var found []string
-	for _, id := range slices.Sorted(maps.Keys(names)) {
-		if strings.EqualFold(names[id], named) {
-			found = append(found, id)
-		}
-	}
+	found := slices.DeleteFunc(slices.Sorted(maps.Keys(names)),
+		func(id string) bool { return !strings.EqualFold(names[id], named) })
 	switch len(found) {
 	case 0:
 		return "", errs.New(errs.NotFound, "There is no "+kind+" "+named)

@@ -2,6 +2,7 @@ package deliveries
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -107,12 +108,7 @@ func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round
 			left[delivery.uid]--
 		}
 	}
-	for _, r := range requests {
-		if left[r.UID] == 0 {
-			over = append(over, r)
-		}
-	}
-	return over, nil
+	return slices.DeleteFunc(slices.Clone(requests), func(r round.Round) bool { return left[r.UID] != 0 }), nil
 }
 
 // Forget deletes the events of all rounds of the requests, with their deliveries and attempts. It returns the number of

@@ -2,6 +2,7 @@ package deliveries
 
 import (
 	"context"
+	"slices"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -85,11 +86,9 @@ func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int
 func (d *Keeper) Stored(ctx context.Context, rounds []round.Round) (stored []round.Round, err error) {
 	events, err := d.store.eventsOf(ctx, uidsOf(rounds)...)
 	known := database.Set(lists.Of(events, storedEvent.round))
-	for _, r := range rounds {
-		if known[round.Round{UID: r.UID, Number: r.Number}] {
-			stored = append(stored, r)
-		}
-	}
+	stored = slices.DeleteFunc(slices.Clone(rounds), func(r round.Round) bool {
+		return !known[round.Round{UID: r.UID, Number: r.Number}]
+	})
 	return stored, errs.Doing("look whether events are stored", err)
 }
 

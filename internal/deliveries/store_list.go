@@ -168,11 +168,7 @@ func (s *store) throughEvents(ctx context.Context, f Filter, behind Key, limit i
 		if err != nil {
 			return nil, Key{}, err
 		}
-		for _, row := range found {
-			if f.chooses(row) {
-				rows = append(rows, row)
-			}
-		}
+		rows = append(rows, slices.DeleteFunc(found, func(r deliveryRow) bool { return !f.chooses(r) })...)
 		if len(events) < n {
 			return rows, Key{}, nil
 		}

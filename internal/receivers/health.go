@@ -258,12 +258,7 @@ func (d *Registry) pauseFailing(ctx context.Context, news map[string]health) err
 	if d.deps.PauseAfter == 0 {
 		return nil
 	}
-	var failing []string
-	for id, h := range news {
-		if h.failures > 0 {
-			failing = append(failing, id)
-		}
-	}
+	failing := slices.DeleteFunc(slices.Collect(maps.Keys(news)), func(id string) bool { return news[id].failures == 0 })
 	now := d.deps.Now()
 	paused, err := d.health.pauseFailing(ctx, failing, now.Add(-d.deps.PauseAfter), now)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -269,12 +270,8 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 // claim begins the attempts in the database and has each transaction's sent as soon as it is committed. A delivery
 // whose schedule is used up is dead instead. A delivery to a supplier without a receiver waits for one.
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int, send func([]job)) error {
-	var suppliers []string
-	for destination := range wants {
-		if destination != deliveries.OwnEndpoint {
-			suppliers = append(suppliers, destination)
-		}
-	}
+	suppliers := slices.DeleteFunc(slices.Collect(maps.Keys(wants)),
+		func(destination string) bool { return destination == deliveries.OwnEndpoint })
 	// as they are now: a secret or an address that was ended is not used for one more call
 	receivers, err := d.lookup.read(ctx, suppliers)
 	if err != nil {

@@ -174,11 +174,7 @@ func nulls(names []string) map[string]string {
 	for _, f := range fields() {
 		kinds[f.name] = f.kind
 	}
-	written := map[string]string{}
-	for _, name := range names {
-		written[name] = kinds[name].cast("NULL")
-	}
-	return written
+	return lists.Pairs(names, func(name string) (string, string) { return name, kinds[name].cast("NULL") })
 }
 
 // skeleton returns a statement to start from, in which some columns are written as an expression.
