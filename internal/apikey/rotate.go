@@ -39,8 +39,10 @@ func CheckOverlap(overlap time.Duration) error {
 // Add makes a key and stores it.
 func (f Format) Add(ctx context.Context, keys Keys, now time.Time) (string, error) {
 	key := f.Generate()
-	err := keys.Insert(ctx, Stored{Hash: f.Hash(key), Last4: key[len(key)-keyLastShown:], CreatedAt: now})
-	return key, errs.Doing("store API key", err)
+	if err := keys.Insert(ctx, Stored{Hash: f.Hash(key), Last4: key[len(key)-keyLastShown:], CreatedAt: now}); err != nil {
+		return "", fmt.Errorf("store API key: %w", err)
+	}
+	return key, nil
 }
 
 // Rotate lets the former keys work for the overlap, which CheckOverlap has checked, and adds a new one. Both happen in

@@ -60,6 +60,11 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	}
 }
 
+// newIntakeBatcher starts the intake's batches. None lingers: a request that comes alone is stored at once.
+func newIntakeBatcher(s *Service) *groupcommit.Batcher[intakeItem, bool] {
+	return groupcommit.New(s.deps.Flushers, intakeBatch, 0, s.flushIntake)
+}
+
 // flushIntake stores a batch, publishes what is new and returns for each item whether it is what is stored under its
 // id. The batch belongs to no single caller, so nothing of its context is used. Publishing comes after the COMMIT and
 // waits for nothing; a process that dies in between leaves rows that are due, which their owners find. Every caller of
@@ -87,8 +92,10 @@ func (s *Service) flushIntake(_ context.Context, items []intakeItem) ([]bool, er
 		fresh = append(fresh, round.Round{SupplierID: item.SupplierID, RequestID: item.ID, UID: uid, Number: 1})
 	}
 	s.deps.Publisher.Publish(fresh...)
-	err = s.store.addDigests(ctx, before, stored)
-	return lists.Of(items, func(item intakeItem) bool { return bytes.Equal(stored[item.requestKey], item.digest) }), err
+	if err := s.store.addDigests(ctx, before, stored); err != nil {
+		return nil, err
+	}
+	return lists.Of(items, func(item intakeItem) bool { return bytes.Equal(stored[item.requestKey], item.digest) }), nil
 }
 
 // packBodies makes the bodies what is stored of them. The encoder needs much of a stack: few goroutines shall have it.

@@ -75,10 +75,7 @@ func New(deps Deps) *Service {
 		deps.TraceParent = logctx.TraceParent
 	}
 	s := &Service{deps: deps, store: &store{db: deps.DB, events: deps.Outbox}}
-	// none lingers: a request that comes alone is stored at once
-	s.intake = groupcommit.New(deps.Flushers, intakeBatch, 0, s.flushIntake)
-	// one at a time: two would wait for each other's rows
-	s.receipts = groupcommit.New(1, receiptBatch, receiptLinger, s.flushReceipts)
+	s.intake, s.receipts = newIntakeBatcher(s), newReceiptBatcher(s)
 	s.waiters = newWaiters(s.store.left)
 	return s
 }

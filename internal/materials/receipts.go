@@ -114,6 +114,11 @@ func (s *Service) receive(ctx context.Context, item receiptItem) error {
 	}
 }
 
+// newReceiptBatcher starts the batches of received events, one at a time: two would wait for each other's rows.
+func newReceiptBatcher(s *Service) *groupcommit.Batcher[receiptItem, receiptResult] {
+	return groupcommit.New(1, receiptBatch, receiptLinger, s.flushReceipts)
+}
+
 // flushReceipts takes a batch of events. Nearly all are the own ones of their requests' rounds, which one statement
 // takes; the others are decided on one by one. The batch belongs to no single caller, so nothing of its context is
 // used. The two are separate transactions. Where one of them fails the events are taken one by one (groupcommit), and

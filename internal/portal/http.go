@@ -46,7 +46,10 @@ func New(deps Deps) (*Service, error) {
 		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"},
 			{Text: "Deliveries", Path: "/deliveries"}, {Text: "Receiver", Path: "/receiver"}},
 	})
-	return &Service{deps: deps, site: site}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Service{deps: deps, site: site}, nil
 }
 
 // Sessions are the suppliers' links and browser sessions.

@@ -193,10 +193,13 @@ func (s *Service) Purge(ctx context.Context) error {
 // pair returns the tokens of a session as they are issued now.
 func (s *Service) pair(g *grant, refresh refreshToken) (*TokenPair, error) {
 	access, err := s.tokens.issue(*g)
+	if err != nil {
+		return nil, err
+	}
 	return &TokenPair{
 		AccessToken: access, RefreshToken: refresh.text(), TokenType: tokenScheme,
 		ExpiresIn: g.AccessTTL, RefreshExpiresIn: g.RefreshTTL,
-	}, err
+	}, nil
 }
 
 // detached keeps a write going when its caller hangs up: either state would be right, a cut one costs the session.

@@ -71,7 +71,10 @@ func (s *Service) CreateClient(ctx context.Context, name string, views []string)
 		created.APIKey, err = clientKeys().Add(ctx, keysOf{s.store, number}, s.deps.Now())
 		return err
 	})
-	return created, errs.Doing("create tracker client", err)
+	if err != nil {
+		return CreatedClient{}, fmt.Errorf("create tracker client: %w", err)
+	}
+	return created, nil
 }
 
 // ListClients returns all clients, oldest first; never nil.
@@ -94,15 +97,19 @@ func (s *Service) SetViews(ctx context.Context, id string, views []string) (Clie
 
 // RotateKey makes a new key; the former ones work for the overlap, from 0 to 90 days. Errors: errs.Invalid,
 // errs.NotFound.
-func (s *Service) RotateKey(ctx context.Context, id string, overlap time.Duration) (key string, err error) {
+func (s *Service) RotateKey(ctx context.Context, id string, overlap time.Duration) (string, error) {
 	if err := apikey.CheckOverlap(overlap); err != nil {
 		return "", err
 	}
-	_, err = s.change(ctx, "rotate key of tracker client", id, func(ctx context.Context, c *Client) (err error) {
+	var key string
+	_, err := s.change(ctx, "rotate key of tracker client", id, func(ctx context.Context, c *Client) (err error) {
 		key, err = clientKeys().Rotate(ctx, keysOf{s.store, c.number}, s.deps.Now(), overlap)
 		return err
 	})
-	return key, err
+	if err != nil {
+		return "", err
+	}
+	return key, nil
 }
 
 // SetActive refuses the client's keys, or lets them in again. Errors: errs.NotFound.

@@ -246,7 +246,10 @@ func appendText(b, text []byte) []byte {
 
 // number returns the number of some digits.
 func number(digits []byte) int {
-	n, _ := strconv.Atoi(string(digits)) // four at most
+	n := 0
+	for _, c := range digits {
+		n = n*10 + int(c-'0')
+	}
 	return n
 }
 
