@@ -103,6 +103,16 @@ func walkConsole(t *testing.T, h *apptest.Hub, b *browser.Browser, name string) 
 		t.Errorf("it says %q", message)
 	}
 	reaches(t, s, "delivered", 2)
+	b.Has("button", "Sign out")
+
+	// a key and a secret, which are shown once, are still there after the next actions
+	b.Open(h.APIs[0].AdminURL("/console/suppliers/" + s.ID))
+	for i, button := range []string{"Rotate key", "Rotate secret", "Pause", "Resume"} {
+		b.Press("button", button, "\r")
+		b.Until("what is shown after "+button, fmt.Sprintf(`document.querySelectorAll(".secret").length === %d &&
+			document.querySelector("[role=status]").textContent !== ""`, min(i+1, 2)))
+	}
+	looked("key and secret")
 
 	// the token is known now
 	b.Open(h.APIs[0].AdminURL("/console/receivers"))

@@ -15,7 +15,7 @@ func TestLivePages_in_a_browser(t *testing.T) {
 	h := apptest.Start(t, apptest.Embedded, apptest.Options{})
 	s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, nil).URL)
 	want(t, s.Do(t, http.MethodPost, "/api/webhook-receiver/pause", nil), 200)
-	submit(t, s, nil)
+	id := submit(t, s, nil)
 	reaches(t, s, "pending", 1)
 	b := browser.Start(t, browser.Options{Width: 1280, Language: "en", Scripts: true})
 	b.Open(portalLinkOf(t, s))
@@ -43,6 +43,18 @@ func TestLivePages_in_a_browser(t *testing.T) {
 	})()`)
 	b.Has("table", "Deliveries")
 
+	// a link that the keyboard has reached; the way back has the filter, and what an action takes away gives its focus
+	b.Open(h.URL(0, "/portal/deliveries?status=pending"))
+	b.Focus("link", fmt.Sprint("Webhook for request ", id))
+	b.Until("time for a reading has passed", `performance.now() - (window.since ??= performance.now()) > 4500`)
+	b.Until("the focus is where it was", `document.activeElement.matches("main tbody a")`)
+	b.Press("link", fmt.Sprint("Webhook for request ", id), "\r")
+	b.Until("the way back has the filter", `document.querySelector("a.back")?.href.endsWith("/deliveries?status=pending")`)
+	b.Open(h.URL(0, fmt.Sprint("/portal/requests/", id)))
+	b.Press("button", "Choose", "\r")
+	b.Lacks("button", "Choose")
+	b.Until("the focus is on the content", `document.activeElement.id === "main"`)
+
 	// an action of another form than the one that its reader works in
 	b.Open(h.URL(0, "/portal/receiver"))
 	b.Fill("URL", "https://new.example")
@@ -58,6 +70,30 @@ func TestLivePages_in_a_browser(t *testing.T) {
 	if typed := browser.Eval[string](b, `document.querySelector("#url").value + " " +
 		document.querySelector("#overlap").value`); typed != "https://new.example 24h" {
 		t.Errorf("what was typed, and what was sent, became %q", typed)
+	}
+
+	// what is shown once stays through other actions, until there is a new one
+	secret := browser.Eval[string](b, `document.querySelector("#webhook-secret").textContent`)
+	for _, button := range []string{"Send test", "Resume", "Pause"} {
+		b.Click("button", button)
+		b.Until(button+" has an answer", `document.querySelector("[role=status]").textContent !== ""`)
+		b.Until("the secret is still shown",
+			fmt.Sprintf(`document.querySelector("#webhook-secret")?.textContent === %q`, secret))
+	}
+	b.Click("button", "Rotate secret")
+	b.Until("a new secret alone is shown", fmt.Sprintf(`document.querySelectorAll(".secret").length === 1 &&
+		document.querySelector("#webhook-secret").textContent !== %q`, secret))
+
+	// an action that something else than the page answers
+	b.Open(h.URL(0, "/portal/receiver"))
+	b.Fill("URL", "https://typed.example")
+	browser.Eval[bool](b, `(window.fetch = () =>
+		Promise.resolve(new Response('{"detail": "Out of order."}', {status: 500})), true)`)
+	b.Click("button", "Save")
+	b.Until("its text is said as an error",
+		`document.querySelector("[role=status].failed")?.textContent === "Out of order."`)
+	if typed := browser.Eval[string](b, `document.querySelector("#url").value`); typed != "https://typed.example" {
+		t.Errorf("what was typed became %q", typed)
 	}
 
 	// the browser is another supplier's meanwhile

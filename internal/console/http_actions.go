@@ -26,7 +26,7 @@ const (
 func (s *Service) answer(c *gin.Context, err error, dialog string) {
 	c.Abort()
 	httpapi.RetryAfter(c, err)
-	_ = s.site.Answer(c, httpapi.StatusOf(err), web.Outcome{Failed: true, Message: s.explain(c, err), Dialog: dialog})
+	_ = s.site.Answer(c, httpapi.StatusOf(err), web.Outcome{Message: s.explain(c, err), Dialog: dialog})
 }
 
 // Act makes a handler of an action, which has its form.

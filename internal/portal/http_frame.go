@@ -51,7 +51,7 @@ func (s *Service) Fail(c *gin.Context, err error) {
 		_ = c.Error(err) // the access log shows it
 	}
 	if changes(c.Request) {
-		_ = s.site.Answer(c, status, web.Outcome{Failed: true, Message: s.explain(c, err)})
+		_ = s.site.Answer(c, status, web.Outcome{Message: s.explain(c, err)})
 		return
 	}
 	page, view := "error", web.Page{Data: failure{Status: status, Message: s.explain(c, err)}}

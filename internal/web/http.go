@@ -173,10 +173,9 @@ func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
 	return nil
 }
 
-// Outcome is what an action came to.
+// Outcome is what an action came to; a status of 400 or more says that it failed.
 type Outcome struct {
 	Message string `json:"message"`           // for the region with role status, translated
-	Failed  bool   `json:"failed,omitempty"`  // the message is an error
 	Result  string `json:"result,omitempty"`  // HTML for the page's element with data-result
 	Dialog  string `json:"dialog,omitempty"`  // HTML of a dialog to answer first
 	Address string `json:"address,omitempty"` // the page to go to; empty: the same one, read again

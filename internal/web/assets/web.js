@@ -15,7 +15,7 @@ function moment(at, seconds) {
   return moments.get(key).format(at);
 }
 
-// local shows times in the reader's zone; the machine-readable one stays next to it.
+// local shows times in the reader's zone, the machine-readable one next to it, and has links back keep a list's filters.
 function local(root) {
   for (const time of root.querySelectorAll('time[datetime]')) {
     const at = new Date(time.dateTime);
@@ -25,6 +25,7 @@ function local(root) {
   for (const bar of root.querySelectorAll('title[data-at]')) {
     bar.textContent = moment(new Date(bar.dataset.at), false) + ': ' + bar.dataset.text;
   }
+  for (const back of root.querySelectorAll('a.back')) if (document.referrer.split('?')[0] === back.href) back.href = document.referrer;
   for (const field of root.querySelectorAll('input[type=datetime-local][data-utc]')) {
     if (field.dataset.utc && !field.dataset.shown) {
       const at = new Date(field.dataset.utc);
@@ -55,37 +56,37 @@ function say(text, failed) {
   if (!failed) silence = setTimeout(() => { status.textContent = ''; }, 12000);
 }
 
-// place puts a new version of the page's content in, keeps the focus where it was and what was typed outside the form
-// that was sent, and adds the result of an action. The page of another supplier, as whom the browser has been signed in
-// since, is loaded whole.
-function place(text, result, sent) {
+// place puts a new version of the page's content in, and keeps the focus where it was and what was typed outside the form
+// that was sent. The page of another supplier, as whom the browser has been signed in since, is loaded whole.
+function place(text, sent) {
   const page = new DOMParser().parseFromString(text, 'text/html');
   if (page.body.dataset.of !== document.body.dataset.of) { location.reload(); return; }
   const main = document.getElementById('main'), next = page.getElementById('main');
   if (!next) return;
-  const focused = document.activeElement && document.activeElement.id;
+  const tools = [document, page].map((of) => of.querySelector('.tools')), active = document.activeElement;
   const typed = [...main.querySelectorAll(':is(input, select, textarea)[id]')].filter((field) => field.form !== sent && changed(field));
   main.replaceChildren(...next.childNodes);
   document.title = page.title;
-  const slot = main.querySelector('[data-result]');
-  if (slot && result) slot.innerHTML = result;
+  if (!tools[0].isEqualNode(tools[1])) tools[0].replaceWith(tools[1]);
   local(main);
   for (const { id, value } of typed) {
     const field = document.getElementById(id);
     if (field) field.value = value;
   }
-  const again = focused && document.getElementById(focused);
-  if (again && again !== document.activeElement) again.focus();
-  else if (main.contains(document.activeElement) === false && focused) main.focus();
+  if (!active.isConnected) (document.getElementById(active.id) || main).focus({ preventScroll: true });
 }
 
-// read reads the page again. While it cannot be read the old one stays, with the result.
+// read reads the page again and adds the result of an action to it, or to the old one while it cannot be read. A result
+// with an id is shown once: it stays until another one with this id takes its place.
 async function read(result, sent) {
   const answer = await fetch(location.href, { headers: { Accept: 'text/html' } });
   if (answer.status === 401) { location.reload(); return; }
-  if (answer.ok) { place(await answer.text(), result, sent); return; }
-  const slot = document.querySelector('#main [data-result]');
+  const text = await answer.text(), once = document.querySelectorAll('[data-result] > [id]');
+  if (answer.ok) place(text, sent);
+  const slot = document.querySelector('[data-result]');
   if (slot && result) slot.innerHTML = result;
+  for (const shown of once) if (slot && !document.getElementById(shown.id)) slot.append(shown);
+  if (slot) local(slot);
 }
 
 // changed reports whether the reader has changed a field.
@@ -116,11 +117,12 @@ async function act(form, button) {
     const answer = await fetch(button && button.hasAttribute('formaction') ? button.formAction : form.action, { method: 'POST', body: fields(form, button), headers: { 'X-Page-Request': '1', 'X-Page-Of': document.body.dataset.of, Accept: 'application/json' } });
     const outcome = await answer.json();
     if (outcome.dialog) { ask(outcome.dialog, () => act(form, button)); return; }
-    if (dialog && outcome.failed) { dialog.querySelector('[role=alert]').textContent = outcome.message; return; }
+    const said = outcome.message || outcome.detail || document.body.dataset.offline;
+    if (dialog && !answer.ok) { dialog.querySelector('[role=alert]').textContent = said; return; }
     if (dialog) { dialog.close(); if ('again' in form.dataset) { dialog.again(); return; } }
     if (outcome.address) { location.assign(outcome.address); return; }
-    if (!outcome.failed) await read(outcome.result, form); // after a failure what was typed stays
-    say(outcome.message, outcome.failed);
+    if (answer.ok) await read(outcome.result, form); // after a failure what was typed stays
+    say(said, !answer.ok);
   } catch {
     say(document.body.dataset.offline, true);
   } finally {
@@ -170,7 +172,7 @@ async function follow() {
   const seconds = live ? Number(live.dataset.live) : 5;
   await new Promise((done) => setTimeout(done, seconds * 1000));
   const active = document.activeElement;
-  const working = active && active.matches('input, select, textarea') || document.querySelector('[aria-busy=true], dialog')
+  const working = active && active.matches('input, select, textarea, #main :focus-visible:not([id])') || document.querySelector('[aria-busy=true], dialog')
     || [...document.querySelectorAll('#main :is(input, select, textarea)')].some(changed);
   if (live && !working && !document.hidden && !document.querySelector('[data-result] > *') && getSelection().isCollapsed) {
     try { await read(); } catch { /* the next one may come through */ }
