@@ -115,8 +115,14 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 				"evil.example": 403, "hub.internal.evil.example": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
 			} {
 				a := atConsole(t, p, "/livez", nil, "Host", host)
-				if a.Status != status || status == 403 && len(a.Body) != 0 {
-					t.Errorf("Host %s: %d %q", host, a.Status, a.Body)
+				if a.Status != status || status == 403 && len(a.Body) != 0 || a.Header.Get("X-Request-Id") == "" {
+					t.Errorf("Host %s: %d %v %q", host, a.Status, a.Header, a.Body)
+				}
+			}
+			for _, path := range []string{"/readyz", "/metrics", "/backlog", "/", "/nowhere", "/a%2fb", "/console"} {
+				if ids := atConsole(t, p, path, nil, "X-Request-Id", "mine").Header.Values("X-Request-Id"); len(ids) != 1 ||
+					ids[0] != "mine" {
+					t.Errorf("%s has the ids %q", path, ids)
 				}
 			}
 			for _, path := range []string{"/console", "/console/api/overview", "/metrics"} {
@@ -394,6 +400,19 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 		want(t, h.Do(t, http.MethodPost, tokenPath, nil, "x-api-key", s.APIKey), 401)
 		want(t, act(t, "/suppliers/activate", url.Values{"id": {s.ID}}, bearer...), 200)
 		s.Token(t)
+	})
+	rule(t, "a request that no service takes has the reason of each", func(t *testing.T) {
+		s := h.Supplier(t)
+		r := becomes(t, s, submit(t, s, object{"materials": []object{item(object{"width": 1000000})}}), "estimated")
+		page := string(atConsole(t, h.APIs[0], fmt.Sprint("/console/requests/", s.ID, "/", r.ID), nil).Body)
+		for _, u := range r.Unavailable {
+			if reason := fmt.Sprint(u["reason"]); reason == "" || !strings.Contains(page, reason) {
+				t.Errorf("the page does not say %q", reason)
+			}
+		}
+		if len(r.Unavailable) == 0 || strings.Contains(page, "None yet.") {
+			t.Errorf("%+v: %s", r, page)
+		}
 	})
 	rule(t, "Reopen estimates a failed request again", func(t *testing.T) {
 		s := h.Supplier(t)

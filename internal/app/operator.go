@@ -54,7 +54,7 @@ func (a *App) operatorHandler(checks telemetry.Checks, held *httpapi.Ledger) (ht
 	mux.Handle("GET /{$}", http.RedirectHandler(console.Base, http.StatusSeeOther))
 	mux.Handle(console.Base, engine)
 	mux.Handle(console.Base+"/", engine)
-	return telemetry.Guarded(a.cfg.AdminHosts, console.Base, httpapi.Straight(mux)), nil
+	return httpapi.Straight(telemetry.Guarded(a.cfg.AdminHosts, console.Base, mux)), nil
 }
 
 // RequestDetail is a material request as an operator sees it.

@@ -47,7 +47,7 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 		return unlessStopped(ctx, err)
 	}
 	checks := func(ctx context.Context) map[string]error { return a.checks(ctx, a.deliversWork()) }
-	handler := telemetry.Guarded(a.cfg.AdminHosts, "", httpapi.Straight(telemetry.AdminHandler(a.registry, checks)))
+	handler := httpapi.Straight(telemetry.Guarded(a.cfg.AdminHosts, "", telemetry.AdminHandler(a.registry, checks)))
 	server := httpapi.NewServer(handler, a.log)
 	group, working := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(server, operatorLedger().Listener(admin)) })

@@ -36,9 +36,10 @@ func straight(c *gin.Context) {
 	}
 }
 
-// Straight finds nothing at a crooked path, for handlers without an engine.
+// Straight writes the X-Request-Id of every answer and finds nothing at a crooked path, for handlers without an engine.
 func Straight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(requestIDHeader, requestID(r.Header))
 		if crooked(r.URL) {
 			http.NotFound(w, r)
 			return
