@@ -411,7 +411,7 @@ func requestRules(t *testing.T, h *apptest.Hub, s *apptest.Supplier) {
 		t.Errorf("the requests are %v", list)
 	}
 	if _, errOut, code := h.Command(t, "request", "reopen", s.ID, "1"); code != 1 ||
-		!strings.Contains(errOut, "estimated") {
+		!strings.Contains(errOut, "not failed") {
 		t.Errorf("reopen of one that is not failed: exit code %d, %s", code, errOut)
 	}
 	if _, errOut, code := h.Command(t, "request", "show", s.ID, "99"); code != 1 || errOut == "" {

@@ -371,6 +371,12 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			submit(t, s, nil)
 			submit(t, s, nil)
 			dead := reaches(t, s, "dead", 2)
+			for _, path := range []string{"/deliveries?supplier_id=" + s.ID, "/deliveries/" + dead[0].ID} {
+				if a := atConsole(t, h.APIs[0], "/console"+path, nil, "Accept-Language", "pt"); !strings.Contains(string(a.Body),
+					"não conseguiu receber a chamada: o log dele diz por quê") {
+					t.Errorf("%s does not say in Portuguese why it failed: %s", path, a.Body)
+				}
+			}
 			status.Store(200)
 			values := url.Values{"id": {"msg_unknown", dead[0].ID, dead[1].ID}}
 			if a := act(t, "/deliveries/redeliver", values, bearer...); a.Status != 200 ||
@@ -414,17 +420,39 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%+v: %s", r, page)
 		}
 	})
-	rule(t, "Reopen estimates a failed request again", func(t *testing.T) {
+	rule(t, "Reopen estimates a failed request again, and refusals are in the reader's language", func(t *testing.T) {
 		s := h.Supplier(t)
 		id := submit(t, s, nil)
 		becomes(t, s, id, "estimated")
-		if a := act(t, "/requests/reopen", url.Values{"id": {fmt.Sprint(s.ID, "/", id)}}, bearer...); a.Status != 409 {
-			t.Errorf("one that is not failed: %d", a.Status)
+		for _, c := range []struct {
+			path   string
+			values url.Values
+			status int
+			says   string
+		}{
+			{"/requests/reopen", url.Values{"id": {fmt.Sprint(s.ID, "/", id)}}, 409, "A solicitação não está com falha."},
+			{"/deliveries/redeliver", url.Values{"id": {"msg_x"}}, 404, "Não existe a entrega msg_x."},
+			{"/scoreboard/set", url.Values{"key": {"scoreboard.match_ids"}, "value": {"a,,b"}}, 400,
+				"deve ter de 1 a 200 ids de jogos, só números, separados por vírgulas."},
+			{"/deliveries/redeliver", url.Values{"id": {strings.Repeat("a", 256<<10)}}, 413,
+				"O corpo da requisição passa de 256 KiB."},
+		} {
+			a := act(t, c.path, c.values, append([]string{"Accept-Language", "pt"}, bearer...)...)
+			if a.Status != c.status || !strings.Contains(string(a.Body), c.says) {
+				t.Errorf("%s is refused with %d %s, not with %d %s", c.path, a.Status, a.Body, c.status, c.says)
+			}
 		}
 		if _, err := openDatabase(t, h).ExecContext(t.Context(),
-			`UPDATE material_requests SET status = 'failed', failure = 'A test made it fail.' WHERE supplier_id = '`+s.ID+
+			`UPDATE material_requests SET status = 'failed',
+				failure = 'The delivery estimates of this request could not be computed.' WHERE supplier_id = '`+s.ID+
 				`'`); err != nil {
 			t.Fatal(err)
+		}
+		for _, path := range []string{"?supplier_id=" + s.ID, fmt.Sprint("/", s.ID, "/", id)} {
+			if a := atConsole(t, h.APIs[0], "/console/requests"+path, nil, "Accept-Language", "pt"); !strings.Contains(
+				string(a.Body), "As estimativas de entrega desta solicitação não puderam ser calculadas.") {
+				t.Errorf("%s does not say in Portuguese why it failed: %s", path, a.Body)
+			}
 		}
 		if a := atConsole(t, h.APIs[0], "/console/api/requests?status=failed&supplier_id="+s.ID,
 			nil); !strings.Contains(string(a.Body), fmt.Sprint(id)) {

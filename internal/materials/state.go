@@ -154,7 +154,7 @@ func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) err
 func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
 	is, err := s.again(ctx, requestKey{supplierID, requestID}, Failed)
 	if err == nil && is != "" {
-		return errs.New(errs.Conflict, fmt.Sprintf("The request is %s, not failed.", is))
+		return errs.New(errs.Conflict, "The request is not failed.")
 	}
 	return errs.Doing("reopen", err)
 }

@@ -76,7 +76,7 @@ func (s *Service) SendTest(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	message := s.site.Text(c, "The test was not answered: %s.", s.why(c, text(result.Error)))
+	message := s.site.Text(c, "The test was not answered: %s.", s.site.Text(c, text(result.Error)))
 	if result.Status != nil {
 		message = s.site.Text(c, "Your receiver answered the test with %s.",
 			fmt.Sprintf("%s (%d)", http.StatusText(*result.Status), *result.Status))

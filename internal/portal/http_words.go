@@ -8,12 +8,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// why returns why an attempt failed, or an address is refused, in the reader's language.
-func (s *Service) why(c *gin.Context, reason string) string {
-	p := phraseOf(reason)
-	return p.Before + s.site.Text(c, p.Text)
-}
-
 // explain returns an error for the reader, with what to do about it.
 func (s *Service) explain(c *gin.Context, err error) string {
 	return s.site.Explain(c, err, "Something went wrong on our side. Try again in a moment.", func(e *errs.Error) string {
@@ -34,7 +28,7 @@ func (s *Service) explain(c *gin.Context, err error) string {
 func (s *Service) sentences(c *gin.Context, e *errs.Error) string {
 	sentences := []string{s.site.Text(c, e.Detail)}
 	for _, v := range e.Violations {
-		sentences = append(sentences, s.site.Text(c, field(v))+" "+s.why(c, v.Detail)+".")
+		sentences = append(sentences, s.site.Text(c, field(v))+" "+s.site.Text(c, v.Detail)+".")
 	}
 	return strings.Join(sentences, " ")
 }
@@ -57,15 +51,4 @@ func field(v errs.Violation) string {
 	default:
 		return name
 	}
-}
-
-// phrase is a reason in parts: Text is translated, Before is the same everywhere.
-type phrase struct{ Before, Text string }
-
-// phraseOf returns why a call failed, in parts.
-func phraseOf(reason string) phrase {
-	if status, rest, found := strings.Cut(reason, ": "); found && strings.HasPrefix(status, "status ") {
-		return phrase{status + ": ", rest}
-	}
-	return phrase{Text: reason}
 }

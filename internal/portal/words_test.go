@@ -1,12 +1,14 @@
 package portal_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,9 +96,10 @@ func name(e ast.Expr) string {
 	return ""
 }
 
+// literal is a text as it is written, with %s for what is computed in the middle of it; empty for any other expression.
 func literal(e ast.Expr) string {
 	if sum, ok := e.(*ast.BinaryExpr); ok && sum.Op == token.ADD {
-		return literal(sum.X) + literal(sum.Y)
+		return cmp.Or(literal(sum.X), "%s") + cmp.Or(literal(sum.Y), "%s")
 	}
 	if call, ok := e.(*ast.CallExpr); ok && name(call.Fun) == "fmt.Sprintf" {
 		return literal(call.Args[0])
@@ -111,55 +114,45 @@ func literal(e ast.Expr) string {
 // A text that is in English only would be in the middle of a Portuguese page.
 func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) {
 	t.Parallel()
-	check(t, "portal", []string{
-		"receivers/selfservice.go", "receivers/health.go", "receivers/testcall.go", "sending/sender.go", "sending/ssrf.go",
-		"deliveries/delivery.go", "deliveries/sent.go", "deliveries/publicerror.go",
-		"materials/selection.go", "materials/state.go", "materials/store.go", "materials/work/estimation.go",
-		"materials/receipts.go", "estimates/compute.go", "deliveries/store_recovery.go", "supplierauth/limit.go",
-		"portal/http_deliveries.go", "portal/http_receiver.go", "portal/http_requests.go", "portal/http_frame.go",
-		"web/http.go", "httpapi/query.go",
-		"supplierauth/supplier.go", "supplierauth/receivers.go", "supplierauth/portal.go",
-	})
-	check(t, "console", []string{
-		"estimates/ratecard.go", "apikey/rotate.go", "httpapi/query.go", "console/http_actions.go",
-		"console/http_settings.go", "console/http_suppliers.go", "console/http_token.go", "console/views.go", "web/http.go",
-	})
-}
-
-// check wants the Portuguese of what the files say in the pages of the site.
-func check(t *testing.T, site string, files []string) {
-	t.Helper()
 	portuguese := map[string]string{}
-	for _, file := range []string{filepath.Join("..", site, "pages", "pt.json"), filepath.Join("..", "web", "pt.json")} {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(content, &portuguese); err != nil {
-			t.Fatal(err)
-		}
+	content, err := os.ReadFile(filepath.Join("..", "web", "pt.json"))
+	if err == nil {
+		err = json.Unmarshal(content, &portuguese)
 	}
-	sentences := said(t, files)
-	if len(sentences) < 20 {
+	if err != nil {
+		t.Fatal(err)
+	}
+	sentences := said(t, []string{
+		"receivers/selfservice.go", "receivers/health.go", "receivers/testcall.go", "sending/sender.go", "sending/ssrf.go",
+		"deliveries/delivery.go", "deliveries/sent.go", "deliveries/publicerror.go", "deliveries/admin.go",
+		"deliveries/store_recovery.go", "materials/selection.go", "materials/state.go", "materials/store.go",
+		"materials/work/estimation.go", "materials/receipts.go", "materials/operator/operator.go",
+		"materials/operator/store.go",
+		"estimates/compute.go", "estimates/ratecard.go", "apikey/rotate.go", "scoreboard/settings.go",
+		"supplierauth/limit.go", "supplierauth/supplier.go", "supplierauth/receivers.go", "supplierauth/portal.go",
+		"httpapi/query.go", "httpapi/list.go", "httpapi/decode.go", "web/http.go",
+		"portal/http_deliveries.go", "portal/http_receiver.go", "portal/http_requests.go", "portal/http_frame.go",
+		"portal/http_session.go", "console/http_actions.go", "console/http_settings.go", "console/http_suppliers.go",
+		"console/http_token.go", "console/views.go",
+	})
+	if len(sentences) < 100 {
 		t.Fatalf("only %d sentences were found", len(sentences))
 	}
-	operators := map[string]bool{ // said by commands, never by a page
-		"no key of SECRETS_KEY opens it": true, "SECRETS_KEY is not set: a webhook secret cannot be stored": true,
-		"There is no supplier with this id.": true, "The supplier is deactivated.": true,
-		"This link was used already, has expired or is incomplete.": true,
-		"The session has ended.":                                    true, "must be text without control characters": true,
-		"The supplier is not valid.": true, "must be one of ": true, "must not be blank": true,
-		"the issuer's certificate was not sent": true, "must be whole seconds, from 1s to %s": true,
-		"the rate card has no service in force":                                                                     true,
-		"SECRETS_KEY opens %d of %d stored secrets: put back the key that sealed them":                              true,
-		"the delivery-estimates webhook did not take the call: its own log, or that of a proxy before it, says why": true,
+	elsewhere := []string{ // said by commands, or to programs, never by a page
+		"no key of SECRETS_KEY opens it", "SECRETS_KEY is not set: a webhook secret cannot be stored",
+		"SECRETS_KEY opens %d of %d stored secrets: put back the key that sealed them",
+		"This link was used already, has expired or is incomplete.", "The session has ended.", "There is no session.",
+		"must be one of %s", "must be whole seconds, from 1s to %s", "There is no request %d%s.",
+		"must not be a loopback, private or other special address%s", // the whole sentence has its own
+		"the issuer's certificate was not sent", "the rate card has no service in force",
+		"The request body must be sent as Content-Type: application/json, in UTF-8.",
+		"The request body must not be compressed: Content-Encoding is not supported.",
+		"is no parameter of this list, which has %s",
+		"is no parameter of this list: its pages are asked for with limit, and cursor from the next_cursor of the last",
 	}
 	for text, file := range sentences {
-		if site == "console" && file == "receivers/eventtypes.json" {
-			continue
-		}
-		if portuguese[text] == "" && !operators[text] {
-			t.Errorf("%s: %s says %q, which has no Portuguese", site, file, text)
+		if portuguese[text] == "" && !slices.Contains(elsewhere, text) {
+			t.Errorf("%s says %q, which has no Portuguese", file, text)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 // Package web is the frame of the service's pages: layout, languages, stylesheet, script and charts, all embedded. It
 // knows no feature and no session. A set of pages is a Site:
 //
-//   - New takes the pages (NAME.html, each defining "title" and "main"), parts.html, which all of them may use, and
-//     their Portuguese (pt.json, the English text as key). It fails when a page does not parse; a test checks that
-//     every text has its Portuguese.
+//   - New takes the pages (NAME.html, each defining "title" and "main") and parts.html, which all of them may use. It
+//     fails when a page does not parse. The Portuguese of all sites is in pt.json, the English text as key; tests check
+//     that every text has it.
 //   - Site.Routes adds the assets, Site.Render answers with a page, Site.Answer with the outcome of an action.
 //   - A form with the attribute data-action is sent by the page's script with the header that SameOrigin asks for. The
 //     script then shows the message of the Answer in the region with role status, and reads the page again.
@@ -47,7 +47,7 @@ type Config struct {
 	Title      string // of every page, behind the page's own; translated
 	Navigation []Link
 	SignOut    string           // path below the base that ends the session; empty: there is none
-	Pages      fs.FS            // NAME.html and pt.json, in pages
+	Pages      fs.FS            // NAME.html, in pages
 	Functions  template.FuncMap // more functions for the pages; nil: none
 	Now        func() time.Time // what is past on a page
 }
@@ -79,9 +79,11 @@ func New(cfg Config) (*Site, error) {
 	if cfg.Pages, err = fs.Sub(cfg.Pages, "pages"); err != nil {
 		return nil, err
 	}
-	portuguese, err := translations(embedded, cfg.Pages)
-	if err != nil {
-		return nil, err
+	var portuguese map[string]string
+	if content, err := embedded.ReadFile("pt.json"); err != nil {
+		return nil, fmt.Errorf("read translations: %w", err)
+	} else if err := json.Unmarshal(content, &portuguese); err != nil {
+		return nil, fmt.Errorf("read translations: %w", err)
 	}
 	s := &Site{cfg: cfg, assets: assets, matcher: language.NewMatcher([]language.Tag{language.English,
 		language.Portuguese})}
@@ -100,23 +102,6 @@ func New(cfg Config) (*Site, error) {
 		})
 	}
 	return s, nil
-}
-
-// translations joins the texts of the frame and of the pages.
-func translations(sources ...fs.FS) (map[string]string, error) {
-	all := map[string]string{}
-	for _, source := range sources {
-		content, err := fs.ReadFile(source, "pt.json")
-		if err != nil {
-			return nil, fmt.Errorf("read translations: %w", err)
-		}
-		texts := map[string]string{}
-		if err := json.Unmarshal(content, &texts); err != nil {
-			return nil, fmt.Errorf("read translations: %w", err)
-		}
-		maps.Copy(all, texts)
-	}
-	return all, nil
 }
 
 // parse reads every page together with the layout and the parts; the functions know the language.
@@ -149,8 +134,11 @@ func (s *Site) parse(l *locale) (map[string]*template.Template, error) {
 }
 
 // translate returns the text in the language, with its arguments, which other code may have filled in before; English
-// where there is no translation.
+// where there is no translation. The status before why a call failed stays as it is.
 func (l *locale) translate(text string, arguments ...any) string {
+	if status, why, found := strings.Cut(text, ": "); found && strings.HasPrefix(status, "status ") {
+		return status + ": " + l.translate(why, arguments...)
+	}
 	if translated := l.texts[text]; translated != "" {
 		text = translated
 	} else if len(arguments) == 0 {
@@ -183,7 +171,8 @@ func formsOf(texts map[string]string) (list []form) {
 		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 	}) {
 		if places.MatchString(english) {
-			pattern := places.ReplaceAllLiteralString(regexp.QuoteMeta(english), "(.+)")
+			pattern := strings.ReplaceAll(regexp.QuoteMeta(english), "%d", `([\d.,]+)`)
+			pattern = places.ReplaceAllLiteralString(pattern, "(.+)")
 			list = append(list, form{regexp.MustCompile("^" + pattern + "$"), places.ReplaceAllString(texts[english], "%s")})
 		}
 	}

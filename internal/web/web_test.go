@@ -15,14 +15,12 @@ import (
 )
 
 // page is a site with one page that says hello.
-func page(hello, portuguese string) web.Config {
+func page(hello string) web.Config {
 	return web.Config{
-		Base: "/site", Title: "Title", Navigation: []web.Link{{Text: "First", Path: ""}},
+		Base: "/site", Title: "Supplier portal", Navigation: []web.Link{{Text: "Overview", Path: ""}},
 		Pages: fstest.MapFS{
-			"pages/hello.html": {Data: []byte(`{{define "title"}}{{t "Hello"}}{{end}}{{define "main"}}<h1>{{` + hello +
+			"pages/hello.html": {Data: []byte(`{{define "title"}}{{t "Sign in"}}{{end}}{{define "main"}}<h1>{{` + hello +
 				`}}</h1>{{end}}`)},
-			"pages/pt.json": {Data: []byte(`{"Title": "Título", "First": "Primeira", "Hello": "Olá", "%d box": "%d caixa",
-				"%d boxes": "%d caixas"` + portuguese + `}`)},
 		},
 	}
 }
@@ -65,23 +63,23 @@ func text(t *testing.T, r *http.Response) string {
 
 func TestNew_refuses_a_page_that_does_not_parse(t *testing.T) {
 	t.Parallel()
-	if _, err := web.New(page(`nosuchfunction`, "")); err == nil {
+	if _, err := web.New(page(`nosuchfunction`)); err == nil {
 		t.Error("no error")
 	}
 }
 
 func TestLanguage_is_what_the_reader_chose_or_else_what_the_browser_asks_for(t *testing.T) {
 	t.Parallel()
-	h := serve(t, page(`n "%d box" "%d boxes" .Data`, ""))
+	h := serve(t, page(`n "%d more item" "%d more items" .Data`))
 	for _, c := range []struct{ accept, cookie, want string }{
-		{"", "", "1,234 boxes"},
-		{"pt-BR,pt;q=0.9,en;q=0.8", "", "1.234 caixas"},
-		{"pt", "", "1.234 caixas"},
-		{"de, fr;q=0.5", "", "1,234 boxes"},
-		{"not a language;;;", "", "1,234 boxes"},
-		{"pt", "supplyhub_language=en", "1,234 boxes"},
-		{"en", "supplyhub_language=pt", "1.234 caixas"},
-		{"pt", "supplyhub_language=xx", "1.234 caixas"},
+		{"", "", "1,234 more items"},
+		{"pt-BR,pt;q=0.9,en;q=0.8", "", "mais 1.234 itens"},
+		{"pt", "", "mais 1.234 itens"},
+		{"de, fr;q=0.5", "", "1,234 more items"},
+		{"not a language;;;", "", "1,234 more items"},
+		{"pt", "supplyhub_language=en", "1,234 more items"},
+		{"en", "supplyhub_language=pt", "mais 1.234 itens"},
+		{"pt", "supplyhub_language=xx", "mais 1.234 itens"},
 	} {
 		if body := text(t, get(t, h, "/site", "Accept-Language", c.accept, "Cookie", c.cookie)); !strings.Contains(body,
 			c.want) {
@@ -92,7 +90,7 @@ func TestLanguage_is_what_the_reader_chose_or_else_what_the_browser_asks_for(t *
 
 func TestLanguage_switch_stays_and_keeps_the_filters(t *testing.T) {
 	t.Parallel()
-	h := serve(t, page(`t "Hello"`, ""))
+	h := serve(t, page(`t "Sign in"`))
 	if body := text(t, get(t, h, "/site?status=dead")); !strings.Contains(body, `href="/site?lang=pt&amp;status=dead"`) {
 		t.Errorf("the page has no link to itself in Portuguese:\n%s", body)
 	}
@@ -107,7 +105,7 @@ func TestLanguage_switch_stays_and_keeps_the_filters(t *testing.T) {
 
 func TestPages_allow_nothing_inline_and_nothing_from_elsewhere(t *testing.T) {
 	t.Parallel()
-	answer := get(t, serve(t, page(`t "Hello"`, "")), "/site")
+	answer := get(t, serve(t, page(`t "Sign in"`)), "/site")
 	policy, body := answer.Header.Get("Content-Security-Policy"), text(t, answer)
 	if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
 		strings.Contains(policy, "http") {
@@ -125,7 +123,7 @@ func TestPages_allow_nothing_inline_and_nothing_from_elsewhere(t *testing.T) {
 
 func TestAssets_are_served_under_their_checksum_alone(t *testing.T) {
 	t.Parallel()
-	h := serve(t, page(`t "Hello"`, ""))
+	h := serve(t, page(`t "Sign in"`))
 	body := text(t, get(t, h, "/site"))
 	for _, name := range []string{"web.css", "web.js", "icon.svg"} {
 		end := strings.Index(body, name+`"`)
@@ -192,9 +190,22 @@ func TestCharts_escape_their_texts_and_show_the_smallest_part(t *testing.T) {
 
 func TestTexts_that_were_filled_in_before_are_translated_by_their_form(t *testing.T) {
 	t.Parallel()
-	h := serve(t, page("t `No \"a\" takes 5 of b.c.`", `, "No %q takes %d of %s.": "Nem %q leva %d de %s."`))
-	got := text(t, get(t, h, "/site", "Accept-Language", "pt"))
-	if !strings.Contains(got, "Nem &#34;a&#34; leva 5 de b.c.") {
-		t.Errorf("%s", got)
+	for _, c := range []struct{ english, want string }{
+		{"The rate card has no service \"a.b\".", "A tabela não tem o serviço &#34;a.b&#34;."},
+		{"must be 1 to 1,000", "deve ser de 1 a 1,000"},
+		{"must be 1 to 200 match ids, numbers, separated by commas",
+			"deve ter de 1 a 200 ids de jogos, só números, separados por vírgulas"},
+		{"must be 1 to many", "must be 1 to many"},
+		{"You do not have the permission webhooks.", "Você não tem a permissão webhooks."},
+		{"The request body is over 16 KiB.", "O corpo da requisição passa de 16 KiB."},
+		{"There is no delivery msg_a, msg_b.", "Não existe a entrega msg_a, msg_b."},
+		{"status 503: no answer in time", "status 503: sem resposta a tempo"},
+		{"status 503: no answer within 2s", "status 503: sem resposta em 2s"},
+		{"dial tcp 10.0.0.1:80: connect: connection refused", "dial tcp 10.0.0.1:80: connect: connection refused"},
+	} {
+		got := text(t, get(t, serve(t, page("t `"+c.english+"`")), "/site", "Accept-Language", "pt"))
+		if !strings.Contains(got, "<h1>"+c.want+"</h1>") {
+			t.Errorf("%q has no %q:\n%s", c.english, c.want, got)
+		}
 	}
 }
