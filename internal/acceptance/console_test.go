@@ -371,11 +371,11 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			submit(t, s, nil)
 			submit(t, s, nil)
 			dead := reaches(t, s, "dead", 2)
-			for _, path := range []string{"/deliveries?supplier_id=" + s.ID, "/deliveries/" + dead[0].ID} {
-				if a := atConsole(t, h.APIs[0], "/console"+path, nil, "Accept-Language", "pt"); !strings.Contains(string(a.Body),
-					"não conseguiu receber a chamada: o log dele diz por quê") {
-					t.Errorf("%s does not say in Portuguese why it failed: %s", path, a.Body)
-				}
+			for _, path := range []string{"/suppliers/" + s.ID, "/deliveries/" + dead[0].ID} {
+				wait.Until(t, path+" says in Portuguese why it failed", func() bool {
+					a := atConsole(t, h.APIs[0], "/console"+path, nil, "Accept-Language", "pt")
+					return strings.Contains(string(a.Body), "não conseguiu receber a chamada: o log dele diz por quê")
+				})
 			}
 			status.Store(200)
 			values := url.Values{"id": {"msg_unknown", dead[0].ID, dead[1].ID}}

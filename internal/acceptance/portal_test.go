@@ -365,7 +365,10 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 	})
 	rule(t, "a supplier without the scope material-requests sees no requests", func(t *testing.T) {
 		cookie := signIn(t, h.Supplier(t, "--scopes", "webhooks"))
-		want(t, visit(t, http.MethodGet, page("/deliveries"), cookie), 200)
+		shown := visit(t, http.MethodGet, page("/deliveries"), cookie)
+		if want(t, shown, 200); strings.Contains(string(shown.Body), `href="/portal/requests"`) {
+			t.Error("the navigation has the requests")
+		}
 		want(t, visit(t, http.MethodGet, page("/requests?status=%zz"), cookie), 403)
 		want(t, visit(t, http.MethodPost, page("/requests/1/choose"), cookie, fromPage[0], fromPage[1]), 403)
 	})
@@ -392,6 +395,15 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 			shown := visit(t, http.MethodGet, page("/requests/"+fmt.Sprint(id)), cookie)
 			if want(t, shown, 200); strings.Contains(string(shown.Body), sent) {
 				t.Error("the request's page shows a delivery")
+			}
+			if strings.Contains(string(shown.Body), `href="/portal/deliveries"`) {
+				t.Error("the navigation has the deliveries")
+			}
+			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--scopes", "products")
+			none := visit(t, http.MethodGet, page(""), cookie)
+			if want(t, none, 403); !strings.Contains(string(none.Body), "None of your permissions opens a page") ||
+				!strings.Contains(string(none.Body), "Sign out") || strings.Contains(string(none.Body), "Back to the first page") {
+				t.Errorf("without any page: %s", none.Body)
 			}
 			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--scopes", "material-requests,webhooks")
 			want(t, visit(t, http.MethodGet, page(""), cookie), 200)

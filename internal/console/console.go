@@ -61,12 +61,6 @@ type Service struct {
 func New(deps Deps) (*Service, error) {
 	site, err := web.New(web.Config{
 		Base: Base, Title: "Operator's console", SignOut: "/sign-out", Pages: pages, Functions: functions(), Now: deps.Now,
-		Navigation: []web.Link{
-			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
-			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"},
-			{Text: "Rate card", Path: "/rates"}, {Text: "Scoreboard", Path: "/scoreboard"},
-			{Text: "Trackers", Path: "/trackers"},
-		},
 	})
 	if err != nil {
 		return nil, err

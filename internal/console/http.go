@@ -113,7 +113,12 @@ func (s *Service) frame(c *gin.Context, current string, data any) web.Page {
 		_ = c.Error(err) // the page is still shown
 	}
 	return web.Page{Current: current, Who: s.site.Text(c, "Operator's console"), NoSession: !in,
-		Data: framed{Q: c.Query("q"), View: data, address: c.Request.URL}}
+		Data: framed{Q: c.Query("q"), View: data, address: c.Request.URL}, Navigation: []web.Link{
+			{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"}, {Text: "Deliveries", Path: "/deliveries"},
+			{Text: "Receivers", Path: "/receivers"}, {Text: "Suppliers", Path: "/suppliers"},
+			{Text: "Rate card", Path: "/rates"}, {Text: "Scoreboard", Path: "/scoreboard"},
+			{Text: "Trackers", Path: "/trackers"},
+		}}
 }
 
 // framed is a page's data, and the address whose query the search field and the filters repeat.

@@ -42,8 +42,6 @@ type Service struct {
 func New(deps Deps) (*Service, error) {
 	site, err := web.New(web.Config{
 		Base: Base, Title: "Supplier portal", SignOut: "/sign-out", Pages: pages, Now: deps.Now,
-		Navigation: []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: "/requests"},
-			{Text: "Deliveries", Path: "/deliveries"}, {Text: "Receiver", Path: "/receiver"}},
 	})
 	if err != nil {
 		return nil, err

@@ -1,7 +1,9 @@
 package portal
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -54,10 +56,7 @@ func (s *Service) Fail(c *gin.Context, err error) {
 		_ = s.site.Answer(c, status, web.Outcome{Message: s.explain(c, err)})
 		return
 	}
-	page, view := "error", web.Page{Data: failure{Status: status, Message: s.explain(c, err)}}
-	if p := caller.From(c.Request.Context()); p.SupplierID != "" {
-		view.Who, view.Of = p.SupplierName, p.SupplierID
-	}
+	page, view := "error", frame(c, "none", failure{Status: status, Message: s.explain(c, err)})
 	if errs.KindOf(err) == errs.Unauthenticated {
 		page, view.Data = "signin", signedOut{}
 	}
@@ -68,10 +67,19 @@ func (s *Service) Fail(c *gin.Context, err error) {
 
 // render answers with a page of the signed-in supplier.
 func (s *Service) render(c *gin.Context, page, current string, data any) error {
+	return s.site.Render(c, http.StatusOK, page, frame(c, current, data))
+}
+
+// frame returns a page with its reader, and the links that the reader's scopes open.
+func frame(c *gin.Context, current string, data any) web.Page {
 	who := caller.From(c.Request.Context())
-	return s.site.Render(c, http.StatusOK, page, web.Page{
-		Current: current, Who: who.SupplierName, Of: who.SupplierID, Data: data,
-	})
+	scopes := map[string]string{requestsPath: caller.ScopeMaterialRequests}
+	links := []web.Link{{Text: "Overview", Path: ""}, {Text: "Requests", Path: requestsPath},
+		{Text: "Deliveries", Path: deliveriesPath}, {Text: "Receiver", Path: receiverPath}}
+	return web.Page{Current: current, Who: who.SupplierName, Of: who.SupplierID, Data: data,
+		Navigation: slices.DeleteFunc(links, func(l web.Link) bool {
+			return !who.Has(cmp.Or(scopes[l.Path], caller.ScopeWebhooks))
+		})}
 }
 
 // done answers an action with what it came to, unless it failed.

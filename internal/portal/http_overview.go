@@ -10,6 +10,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
+	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/receivers"
@@ -39,10 +40,13 @@ type tally struct{ Delivered, Pending, Lost, Peak int64 }
 // All returns how many there were.
 func (t tally) All() int64 { return t.Delivered + t.Pending + t.Lost }
 
-// Overview handles GET /portal. It is about the receiver: who may not see that is redirected to the requests.
+// Overview handles GET /portal. It is about the receiver: who may not see that is redirected to the first other page.
 func (s *Service) Overview(c *gin.Context) error {
-	if permitted(c, caller.ScopeWebhooks) != nil {
-		c.Redirect(http.StatusSeeOther, Base+requestsPath)
+	switch links := frame(c, "", nil).Navigation; {
+	case len(links) == 0:
+		return errs.New(errs.Forbidden, "None of your permissions opens a page of the portal.")
+	case links[0].Path != "":
+		c.Redirect(http.StatusSeeOther, Base+links[0].Path)
 		return nil
 	}
 	ctx, supplier := c.Request.Context(), caller.SupplierID(c)

@@ -123,15 +123,15 @@ func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) 
 		t.Fatal(err)
 	}
 	sentences := said(t, []string{
-		"receivers/selfservice.go", "receivers/health.go", "receivers/testcall.go", "sending/sender.go", "sending/ssrf.go",
-		"deliveries/delivery.go", "deliveries/sent.go", "deliveries/publicerror.go", "deliveries/admin.go",
-		"deliveries/store_recovery.go", "materials/selection.go", "materials/state.go", "materials/store.go",
-		"materials/work/estimation.go", "materials/receipts.go", "materials/operator/operator.go",
-		"materials/operator/store.go",
-		"estimates/compute.go", "estimates/ratecard.go", "apikey/rotate.go", "scoreboard/settings.go",
-		"supplierauth/limit.go", "supplierauth/supplier.go", "supplierauth/receivers.go", "supplierauth/portal.go",
-		"httpapi/query.go", "httpapi/list.go", "httpapi/decode.go", "web/http.go",
-		"portal/http_deliveries.go", "portal/http_receiver.go", "portal/http_requests.go", "portal/http_frame.go",
+		"receivers/selfservice.go", "receivers/health.go", "receivers/testcall.go", "sending/sender.go",
+		"sending/ssrf.go", "deliveries/delivery.go", "deliveries/sent.go", "deliveries/publicerror.go",
+		"deliveries/admin.go", "deliveries/store_recovery.go", "materials/selection.go", "materials/state.go",
+		"materials/store.go", "materials/work/estimation.go", "materials/receipts.go",
+		"materials/operator/operator.go", "materials/operator/store.go", "estimates/compute.go",
+		"estimates/ratecard.go", "apikey/rotate.go", "scoreboard/settings.go", "supplierauth/limit.go",
+		"supplierauth/supplier.go", "supplierauth/receivers.go", "supplierauth/portal.go", "httpapi/query.go",
+		"httpapi/list.go", "httpapi/decode.go", "web/http.go", "portal/http_deliveries.go",
+		"portal/http_receiver.go", "portal/http_requests.go", "portal/http_frame.go", "portal/http_overview.go",
 		"portal/http_session.go", "console/http_actions.go", "console/http_settings.go", "console/http_suppliers.go",
 		"console/http_token.go", "console/views.go",
 	})

@@ -30,10 +30,11 @@ const (
 
 // Page is what a page shows.
 type Page struct {
-	Current string // path of its entry in the navigation, or ""
-	Who     string // who is signed in; empty: no session and no navigation
-	Of      string // the supplier's id; the script sends it with each action
-	Data    any    // the page's own
+	Current    string // path of its entry in the navigation, or ""
+	Navigation []Link // the pages that the reader may open
+	Who        string // who is signed in; empty: no session
+	Of         string // the supplier's id; the script sends it with each action
+	Data       any    // the page's own
 
 	NoSession bool // there is nothing to sign out of
 }
@@ -41,12 +42,11 @@ type Page struct {
 // view is what the layout sees.
 type view struct {
 	Page
-	Title      string
-	Lang       string
-	Base       string
-	Navigation []Link
-	SignOut    string
-	Languages  []languageLink
+	Title     string
+	Lang      string
+	Base      string
+	SignOut   string
+	Languages []languageLink
 }
 
 type languageLink struct {
@@ -153,8 +153,7 @@ func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
 	if !ok {
 		return fmt.Errorf("no page %s", page)
 	}
-	v := view{Page: p, Title: l.translate(s.cfg.Title), Lang: l.tag, Base: s.cfg.Base, Navigation: s.cfg.Navigation,
-		SignOut: s.cfg.SignOut}
+	v := view{Page: p, Title: l.translate(s.cfg.Title), Lang: l.tag, Base: s.cfg.Base, SignOut: s.cfg.SignOut}
 	for i := range s.languages {
 		other := s.languages[len(s.languages)-1-i]
 		query := c.Request.URL.Query()

@@ -43,13 +43,12 @@ type Link struct{ Text, Path string }
 
 // Config is what a Site is made of.
 type Config struct {
-	Base       string // path of the first page, such as /portal
-	Title      string // of every page, behind the page's own; translated
-	Navigation []Link
-	SignOut    string           // path below the base that ends the session; empty: there is none
-	Pages      fs.FS            // NAME.html, in pages
-	Functions  template.FuncMap // more functions for the pages; nil: none
-	Now        func() time.Time // what is past on a page
+	Base      string           // path of the first page, such as /portal
+	Title     string           // of every page, behind the page's own; translated
+	SignOut   string           // path below the base that ends the session; empty: there is none
+	Pages     fs.FS            // NAME.html, in pages
+	Functions template.FuncMap // more functions for the pages; nil: none
+	Now       func() time.Time // what is past on a page
 }
 
 // Site is a set of pages in every language. It is safe for concurrent use.

@@ -17,7 +17,7 @@ import (
 // page is a site with one page that says hello.
 func page(hello string) web.Config {
 	return web.Config{
-		Base: "/site", Title: "Supplier portal", Navigation: []web.Link{{Text: "Overview", Path: ""}},
+		Base: "/site", Title: "Supplier portal",
 		Pages: fstest.MapFS{
 			"pages/hello.html": {Data: []byte(`{{define "title"}}{{t "Sign in"}}{{end}}{{define "main"}}<h1>{{` + hello +
 				`}}</h1>{{end}}`)},
@@ -35,7 +35,8 @@ func serve(t *testing.T, cfg web.Config) http.Handler {
 	r := gin.New()
 	site.Routes(r)
 	r.GET("/site", site.SwitchLanguage, httpapi.Handle(func(c *gin.Context) error {
-		return site.Render(c, http.StatusOK, "hello", web.Page{Who: "Acme", Data: int64(1234)})
+		return site.Render(c, http.StatusOK, "hello", web.Page{Who: "Acme", Data: int64(1234),
+			Navigation: []web.Link{{Text: "Overview", Path: ""}}})
 	}))
 	return r
 }
