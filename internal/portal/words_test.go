@@ -66,8 +66,8 @@ func sentence(n ast.Node) string {
 		case len(n.Args) == 2 && strings.HasPrefix(literal(n.Args[1]), "must "): // a fault of an address
 			return literal(n.Args[1])
 		}
-	case *ast.CompositeLit: // a pair of publicError's table
-		if n.Type == nil && len(n.Elts) == 2 {
+	case *ast.CompositeLit: // a pair of publicError's table, or why retention ended a delivery
+		if of, _ := n.Type.(*ast.Ident); len(n.Elts) == 2 && (n.Type == nil || of != nil && of.Name == "Old") {
 			return literal(n.Elts[1])
 		}
 	case *ast.ReturnStmt: // a fault, or the cause of an answer
@@ -124,13 +124,13 @@ func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) 
 	}
 	sentences := said(t, []string{
 		"receivers/selfservice.go", "receivers/health.go", "receivers/testcall.go", "sending/sender.go",
-		"sending/ssrf.go", "deliveries/delivery.go", "deliveries/sent.go", "deliveries/publicerror.go",
-		"deliveries/admin.go", "deliveries/store_recovery.go", "materials/selection.go", "materials/state.go",
-		"materials/store.go", "materials/work/estimation.go", "materials/receipts.go",
-		"materials/operator/operator.go", "materials/operator/store.go", "estimates/compute.go",
-		"estimates/ratecard.go", "apikey/rotate.go", "scoreboard/settings.go", "supplierauth/limit.go",
-		"supplierauth/supplier.go", "supplierauth/receivers.go", "supplierauth/portal.go", "httpapi/query.go",
-		"httpapi/list.go", "httpapi/decode.go", "web/http.go", "portal/http_deliveries.go",
+		"sending/dispatcher.go", "sending/ssrf.go", "deliveries/delivery.go", "deliveries/sent.go",
+		"deliveries/publicerror.go", "deliveries/admin.go", "deliveries/store_recovery.go", "materials/selection.go",
+		"materials/state.go", "materials/store.go", "materials/work/estimation.go", "materials/receipts.go",
+		"materials/operator/operator.go", "materials/operator/store.go", "materials/operator/retention.go",
+		"estimates/compute.go", "estimates/ratecard.go", "apikey/rotate.go", "scoreboard/settings.go",
+		"supplierauth/limit.go", "supplierauth/supplier.go", "supplierauth/receivers.go", "supplierauth/portal.go",
+		"httpapi/query.go", "httpapi/list.go", "httpapi/decode.go", "web/http.go", "portal/http_deliveries.go",
 		"portal/http_receiver.go", "portal/http_requests.go", "portal/http_frame.go", "portal/http_overview.go",
 		"portal/http_session.go", "console/http_actions.go", "console/http_settings.go", "console/http_suppliers.go",
 		"console/http_token.go", "console/views.go",
@@ -145,6 +145,8 @@ func TestWords_what_the_packages_say_on_a_page_has_its_Portuguese(t *testing.T) 
 		"must be one of %s", "must be whole seconds, from 1s to %s", "There is no request %d%s.",
 		"must not be a loopback, private or other special address%s", // the whole sentence has its own
 		"the issuer's certificate was not sent", "the rate card has no service in force",
+		"this worker has no lease",
+		"drain deliveries: results could not be written down; the attempts count as interrupted",
 		"The request body must be sent as Content-Type: application/json, in UTF-8.",
 		"The request body must not be compressed: Content-Encoding is not supported.",
 		"is no parameter of this list, which has %s",
