@@ -183,14 +183,27 @@ func (m *modelRun) check(t *rapid.T) {
 			t.Fatalf("request %d is %s in round %d of %d, want %s in %d of %d", id, r.Status, r.Round, r.UID, l.status,
 				l.at.Number, l.at.UID)
 		}
-		if got := r.estimateIDs(); l.status == materials.Estimated && !slices.Equal(got, []string{l.estimates}) {
-			t.Fatalf("request %d has %v, want %s", id, got, l.estimates)
+		var want []string // a request that has none shows no earlier round's
+		if l.status == materials.Estimated {
+			want = []string{l.estimates}
+		}
+		got := m.processes[0].get(m.supplier, fmt.Sprint("/", id))
+		if shown := shownEstimates(got); !slices.Equal(shown, want) || len(got["unavailable"].([]any)) != len(want) {
+			t.Fatalf("request %d shows %v and %v, want %v", id, shown, got["unavailable"], want)
 		}
 		sent := slices.ContainsFunc(m.made, func(e made) bool { return e.Round == l.at })
 		if l.status == materials.Enqueued && !sent && r.DueAt == nil {
 			t.Fatalf("request %d is enqueued and nothing would ever estimate it", id)
 		}
 	}
+}
+
+// shownEstimates are the ids of the estimates that an answer shows.
+func shownEstimates(request object) (ids []string) {
+	for _, e := range request["estimates"].([]any) {
+		ids = append(ids, e.(object)["estimate_id"].(string))
+	}
+	return ids
 }
 
 func (m *modelRun) expect(t *rapid.T, got *httptest.ResponseRecorder, want int) {

@@ -55,6 +55,39 @@ func TestReestimate_enqueues_the_request_again_for_a_new_event(t *testing.T) {
 	})
 }
 
+// Estimates are in the row, or stay in their event: neither is shown in a state that has none.
+func TestRequest_shows_estimates_only_while_it_is_estimated_or_selected(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		p := newPipeline(t, db, nil)
+		for id, row := range []string{"the row's", "the event's"} {
+			id := int64(id)
+			p.enqueue("acme", id)
+			if err := p.work("acme", id); err != nil {
+				t.Fatal(err)
+			}
+			first := p.round("acme", id)
+			p.exec(`UPDATE webhook_events SET body = ? WHERE uid = ?`, []byte(marshal(event("acme", id, noon, "e1"))), first.UID)
+			expect(t, p.deliverOwn(first, event("acme", id, noon, "e1")), 200)
+			if row == "the event's" {
+				p.exec(`UPDATE material_requests SET estimates = NULL, unavailable = NULL WHERE id = ?`, id)
+			}
+			for _, tt := range []struct {
+				status materials.Status
+				want   int
+			}{{materials.Estimated, 1}, {materials.Enqueued, 0}, {materials.Failed, 0}, {materials.Selected, 1}} {
+				p.exec(`UPDATE material_requests SET status = ? WHERE id = ?`, tt.status, id)
+				one, list := p.get("acme", fmt.Sprint("/", id)), p.get("acme", "?status="+string(tt.status))
+				for _, got := range []object{one, list["data"].([]any)[0].(object)} {
+					if len(got["estimates"].([]any)) != tt.want || len(got["unavailable"].([]any)) != tt.want {
+						t.Errorf("%s, %s: %v and %v", row, tt.status, got["estimates"], got["unavailable"])
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestReestimate_by_state(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -78,7 +78,7 @@ func (r requestRow) record() (Record, error) {
 		}
 		record.Estimates, record.Unavailable = OrEmpty(event.Data.Estimates), OrEmpty(event.Data.Unavailable)
 	}
-	if r.Estimates == nil || r.Unavailable == nil || record.Status == Enqueued {
+	if r.Estimates == nil || r.Unavailable == nil || r.Status == Enqueued || r.Status == Failed {
 		return record, nil
 	}
 	err = errors.Join(json.Unmarshal([]byte(*r.Estimates), &record.Estimates),
@@ -124,11 +124,11 @@ func (r requestRow) length() int64 {
 }
 
 // columns returns what a record has of a request r and of the event that has its estimates: those of the round before,
-// if any, are not on offer while fresh ones are made.
+// if any, are not on offer while fresh ones are made, nor when these have failed.
 func columns(bodyOf func(supplier, uid, number string) string, supplier string) string {
 	return `r.supplier_id, r.id, status, round, r.uid, trace_id, failure, created_at,
 		updated_at, selected_estimate_id, selected_at, body, estimates, unavailable,
-		CASE WHEN estimates IS NULL AND received > 0 AND status <> 'enqueued' THEN ` +
+		CASE WHEN estimates IS NULL AND received > 0 AND status IN ('estimated', 'selected') THEN ` +
 		bodyOf(supplier, `r.uid`, `r.received`) + ` END`
 }
 
