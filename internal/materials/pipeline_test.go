@@ -496,9 +496,7 @@ func (w *world) Reserve(want int) (int, func()) { return want, func() {} }
 
 func (w *world) End(context.Context, time.Time, string) error { return nil }
 
-func (w *world) Hold(_ context.Context, requests []round.Round) ([]round.Round, error) {
-	return requests, nil
-}
+func (w *world) Hold(_ context.Context, all []round.Round) ([]round.Round, error) { return all, nil }
 
 func (w *world) Forget(ctx context.Context, latest []round.Round) (events int64, err error) {
 	for _, r := range latest {
@@ -517,6 +515,7 @@ func (w *world) BodyOfOne(supplier, uid, number string) string { return w.BodyOf
 
 // ownID and theirID are the webhook-ids of a round's two deliveries, as far as the world knows them.
 func ownID(r round.Round) string { return fmt.Sprintf("msg_own_%d_%d", r.UID, r.Number) }
+
 func theirID(r round.Round) string { return fmt.Sprintf("msg_theirs_%d_%d", r.UID, r.Number) }
 
 func (w *world) RoundOf(_ context.Context, id string) (uid, number int64, own bool, err error) {
