@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -330,6 +331,39 @@ func TestNames_work_wherever_ids_do(t *testing.T) {
 	if _, errOut, code := h.Command(t, "tracker", "client", "activate", "fleet norte"); code != 1 ||
 		!strings.Contains(errOut, "give an id") {
 		t.Errorf("two of one name: exit code %d, %s", code, errOut)
+	}
+}
+
+// Every supplier may have a request of that id.
+func TestCommands_list_the_deliveries_of_an_id_of_all_suppliers_newest_first(t *testing.T) {
+	t.Parallel()
+	for _, stack := range apptest.Stacks {
+		t.Run(string(stack), func(t *testing.T) {
+			t.Parallel()
+			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
+			var newest []string // whose requests
+			for range 3 {
+				s := h.Supplier(t)
+				newest = append([]string{s.ID}, newest...)
+				want(t, s.Do(t, http.MethodPost, requests, request(7, nil)), 201)
+			}
+			of := func(args ...string) (suppliers []string) {
+				args = append([]string{"delivery", "list", "--request", "7"}, args...)
+				for _, d := range apptest.MustCommand[[]object](t, h, args...) {
+					suppliers = append(suppliers, d["supplier_id"].(string))
+				}
+				return suppliers
+			}
+			wait.Until(t, "each has its delivery", func() bool { return len(of()) == len(newest) })
+			for limit, want := range map[string][]string{"0": newest, "1": newest[:1], "2": newest[:2], "9": newest} {
+				if got := of("--limit", limit); !slices.Equal(got, want) {
+					t.Errorf("limit %s: those of %v, want %v", limit, got, want)
+				}
+			}
+			if got := of("--supplier", newest[1]); !slices.Equal(got, newest[1:2]) {
+				t.Errorf("of one supplier: those of %v", got)
+			}
+		})
 	}
 }
 

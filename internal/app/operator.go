@@ -1,9 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +16,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
-	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -69,19 +71,25 @@ type RequestDetail struct {
 // newest first; limit 0: all of them. errs.NotFound: there is no request of that id.
 func (a *App) EachDelivery(ctx context.Context, filter deliveries.Filter, requestID *int64, limit int,
 	fn func(deliveries.Delivery) error) error {
-	if requestID != nil {
-		requests, err := a.Requests.Rounds(ctx, filter.SupplierID, *requestID)
-		if err != nil {
-			return err
-		}
-		filter.Requests = lists.Of(requests, func(r round.Round) int64 { return r.UID })
+	if requestID == nil {
+		return a.Deliveries.Each(ctx, filter, limit, fn)
 	}
-	return a.Deliveries.Each(ctx, filter, limit, fn)
+	requests, err := a.Requests.Rounds(ctx, filter.SupplierID, *requestID)
+	slices.SortFunc(requests, func(a, b round.Round) int { return cmp.Compare(b.UID, a.UID) })
+	handed := 0
+	for i := 0; i < len(requests) && err == nil && (limit == 0 || handed < limit); i++ {
+		filter.Request = requests[i].UID
+		err = a.Deliveries.Each(ctx, filter, max(limit-handed, 0), func(d deliveries.Delivery) error {
+			handed++
+			return fn(d)
+		})
+	}
+	return err
 }
 
 // ShowRequest returns a request with its rounds and deliveries. errs.NotFound: the supplier has none of that id.
 func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int64) (d RequestDetail, err error) {
-	record, rounds, current, err := a.Requests.Show(ctx, supplierID, requestID)
+	record, rounds, current, err := a.Requests.Show(ctx, supplierID, requestID, math.MaxInt32)
 	if err != nil {
 		return d, err
 	}

@@ -20,7 +20,7 @@ import (
 
 const (
 	rows      = 50
-	mostSteps = 20 // deliveries whose attempts one page shows
+	mostSteps = 20 // rounds, and deliveries with their attempts, that one page shows
 )
 
 // views reads the pages' data and changes nothing.
@@ -121,7 +121,7 @@ func (s *views) request(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, errs.New(errs.NotFound, "There is no such material request.")
 	}
-	record, rounds, current, err := s.deps.Requests.Show(ctx, supplier, id)
+	record, rounds, current, err := s.deps.Requests.Show(ctx, supplier, id, mostSteps)
 	if err != nil {
 		return nil, err
 	}
@@ -131,11 +131,12 @@ func (s *views) request(ctx context.Context, q query) (any, error) {
 	}
 	view := requestView{SupplierID: supplier, Supplier: names[supplier], TraceID: record.TraceID, Record: record,
 		Rounds: rounds}
-	found, err := s.deps.Deliveries.Of(ctx, current)
+	of := deliveries.Filter{Request: current.UID}
+	found, _, err := s.deps.Deliveries.List(ctx, of, deliveries.Key{}, mostSteps)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range found[:min(len(found), mostSteps)] {
+	for _, d := range found {
 		detail, err := s.deps.Deliveries.ShowNewest(ctx, d.ID)
 		if err != nil {
 			return nil, err

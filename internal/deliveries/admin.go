@@ -21,10 +21,14 @@ import (
 // between two of its transactions has redelivered a part, and repeating it does no harm: a delivery that is pending
 // then is only due now.
 
-// Of returns the deliveries of a request, newest first; never nil.
+// Of returns all deliveries of a request, newest first, for a command; never nil. There may be any number of them.
 func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
-	rows, _, err := d.store.page(ctx, Filter{Requests: []int64{request.UID}}, Key{}, math.MaxInt)
-	return ofRows(rows), err
+	all := []Delivery{}
+	err := d.Each(ctx, Filter{Request: request.UID}, 0, func(one Delivery) error {
+		all = append(all, one)
+		return nil
+	})
+	return all, err
 }
 
 // Show returns a delivery with its attempts, oldest first; errs.NotFound when there is none of that id.

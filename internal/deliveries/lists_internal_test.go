@@ -262,3 +262,58 @@ func TestPlans_of_lists_read_a_page_however_deep(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A request has any number of rounds. A page of its list reads little more than it shows, and a look for rounds little
+// more than those, by plans that a young connection made over empty tables.
+func TestPlans_of_a_request_with_many_rounds_read_what_is_shown_or_asked(t *testing.T) {
+	t.Parallel()
+	s := &store{Tables{databasetest.Open(t, database.Postgres)}}
+	d := NewKeeper(KeeperDeps{DB: s.DB})
+	const rounds = 20_000
+	page := func(f Filter, behind Key, limit int) func(context.Context) (int, error) {
+		return func(ctx context.Context) (int, error) {
+			rows, _, err := s.page(ctx, f, behind, limit)
+			return len(rows), err
+		}
+	}
+	of := Filter{Request: 2}
+	received, oldest := of, of
+	received.Receiver, oldest.oldest = "acme", true
+	asked := []round.Round{{UID: 2, Number: 7}, {UID: 2, Number: rounds}, {UID: 1, Number: 1}}
+	err := s.DB.InTx(t.Context(), "test", func(ctx context.Context) error {
+		for _, stored := range []bool{false, true} {
+			if stored {
+				manyRounds(ctx, t, s, 1, 2, rounds)
+			}
+			for name, tt := range map[string]struct {
+				ask  func(context.Context) (int, error)
+				want int
+			}{
+				"the first page":    {page(of, Key{}, 20), 20},
+				"a deep page":       {page(of, Key{2, 900, 1}, 20), 20},
+				"the last page":     {page(of, Key{2, 5, 1}, 20), 4},
+				"a receiver's page": {page(received, Key{2, 900, 1}, 1), 1},
+				"the oldest":        {page(oldest, Key{}, 20), 20},
+				"the oldest, deep":  {page(oldest, Key{2, rounds - 9, 1}, 20), 9},
+				"stored": {func(ctx context.Context) (int, error) {
+					found, err := d.Stored(ctx, asked)
+					return len(found), err
+				}, 3},
+				"under way": {func(ctx context.Context) (int, error) {
+					found, err := d.Underway(ctx, asked)
+					return len(found), err
+				}, 3},
+			} {
+				before := s.blocksRead(ctx, t)
+				n, err := tt.ask(ctx)
+				if read := s.blocksRead(ctx, t) - before; err != nil || stored && n != tt.want || read > 300 {
+					t.Errorf("%s: %d, want %d, %d blocks are read: %v", name, n, tt.want, read, err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

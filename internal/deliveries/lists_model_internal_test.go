@@ -114,13 +114,17 @@ func (m *listModel) begin(t *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(t, "of") == 0 && sent {
 		request = new(rapid.Int64Range(1, 2).Draw(t, "request")) // those that requests knows
 	}
+	if !sent && rapid.IntRange(0, 4).Draw(t, "the operator's of a request") == 0 {
+		filter.Request = rapid.Int64Range(1, 10).Draw(t, "of request")
+	}
 	since, until, _ := filter.times()
 	list := &databasetest.List[string, listedDelivery]{
 		Name: filter, Page: m.operators(filter),
 		Has: func(d listedDelivery) bool {
 			return (filter.Receiver == "" || d.key.Kind == int64(round.Receiver)) &&
 				(filter.Status == "" || d.status == filter.Status) && d.made >= since && d.made < until &&
-				(request == nil || d.key.UID == *request)
+				(request == nil || d.key.UID == *request) &&
+				(filter.Request == 0 || d.key.UID == filter.Request)
 		},
 		Behind: func(a, b listedDelivery) bool { return a.key.compare(b.key) < 0 },
 	}

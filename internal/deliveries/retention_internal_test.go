@@ -165,7 +165,7 @@ func TestRequests_of_any_number_of_rounds_are_listed_held_and_forgotten(t *testi
 		if list, err := d.Of(ctx, one); err != nil || len(list) != many {
 			t.Fatalf("%d deliveries of a request: %v", len(list), err)
 		}
-		of := Filter{Receiver: "acme", Requests: []int64{one.UID}, Status: Delivered}
+		of := Filter{Receiver: "acme", Request: one.UID, Status: Delivered}
 		if rows, next, err := s.page(ctx, of, Key{UID: one.UID, Round: 27}, 7); err != nil || len(rows) != 7 ||
 			rows[0].Round != 26 || next.Round != 20 {
 			t.Fatalf("a page of %d, the next is behind %v: %v", len(rows), next, err)

@@ -55,15 +55,6 @@ func (r *deliveryRow) places() []any {
 		&r.lastDurationUs, &r.LastStatus, &r.lastError, &r.resentAt, &r.endedBecause}
 }
 
-// of returns the deliveries of requests.
-func (s *store) of(ctx context.Context, uids ...int64) ([]deliveryRow, error) {
-	ids, err := s.idsOf(ctx, uids...)
-	if err != nil {
-		return nil, err
-	}
-	return s.byID(ctx, ids)
-}
-
 // byID reads the deliveries of those ids that there are.
 func (s *store) byID(ctx context.Context, ids []string) ([]deliveryRow, error) {
 	return database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT `+rowColumns+` FROM webhook_deliveries

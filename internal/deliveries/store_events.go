@@ -44,15 +44,22 @@ func (s *store) storedEvents(ctx context.Context, from string, args ...any) ([]s
 		FROM `+from, args, func(e *storedEvent) []any { return []any{&e.UID, &e.number, &e.Nonce, &e.At, &e.supplierID} })
 }
 
-// eventsOf reads the events of all rounds of the requests.
-func (s *store) eventsOf(ctx context.Context, uids ...int64) ([]storedEvent, error) {
-	return s.storedEvents(ctx, `webhook_events WHERE `+s.DB.AnyOf("uid", 1), s.DB.Values(uids))
-}
-
-// idsOf returns the ids of all deliveries of the requests.
-func (s *store) idsOf(ctx context.Context, uids ...int64) ([]string, error) {
-	events, err := s.eventsOf(ctx, uids...)
-	return idsOfEvents(events), err
+// eventsOf reads the events of the rounds, and no other round's of their requests. Most rounds have one of a few
+// numbers, and there is a statement for each of these.
+func (s *store) eventsOf(ctx context.Context, rounds []round.Round) (events []storedEvent, err error) {
+	uids := map[int64][]int64{}
+	for _, r := range rounds {
+		uids[r.Number] = append(uids[r.Number], r.UID)
+	}
+	for number, of := range uids {
+		some, err := s.storedEvents(ctx, `webhook_events WHERE round = $1 AND `+s.DB.AnyOf("uid", 2), number,
+			s.DB.Values(of))
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, some...)
+	}
+	return events, nil
 }
 
 // idsOfEvents returns the ids of both deliveries of each event; of one that went to no receiver the second is of
@@ -84,7 +91,7 @@ func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int
 
 // Stored returns those of the rounds whose events are stored.
 func (d *Keeper) Stored(ctx context.Context, rounds []round.Round) (stored []round.Round, err error) {
-	events, err := d.store.eventsOf(ctx, uidsOf(rounds)...)
+	events, err := d.store.eventsOf(ctx, rounds)
 	known := database.Set(lists.Of(events, storedEvent.round))
 	stored = slices.DeleteFunc(slices.Clone(rounds), func(r round.Round) bool {
 		return !known[round.Round{UID: r.UID, Number: r.Number}]

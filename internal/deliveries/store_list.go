@@ -12,11 +12,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// How a page is read. There are three ways to its rows. Given requests are found by their ids. Lists of all statuses,
-// or of the many delivered ones, for all receivers go through the events. Lists for one receiver, or of the few open
-// deliveries, go through indexes. Deliveries that wait or have ended are in these indexes; the few that workers hold
-// have an index of their own. So each list is merged from arms, and each arm walks through one index. Then the filter
-// and the key judge every row once more, since it may have changed between two statements.
+// How a page is read. There are two ways to its rows. Lists of one request, and for all receivers those of all statuses
+// or of the many delivered ones, go through the events. Lists for one receiver, or of the few open deliveries, go
+// through indexes. Deliveries that wait or have ended are in these indexes; the few that workers hold have an index of
+// their own. So each list is merged from arms, and each arm walks through one index. Then the filter and the key judge
+// every row once more, since it may have changed between two statements.
 
 // direction is the order of a list.
 type direction struct {
@@ -60,9 +60,7 @@ func (d direction) done(uid, number int64) Key {
 // them.
 func (s *store) page(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key, err error) {
 	switch {
-	case f.Requests != nil:
-		rows, err = s.of(ctx, f.Requests...)
-	case f.Receiver == "" && (f.Status == "" || f.Status == Delivered):
+	case f.Request != 0 || f.Receiver == "" && (f.Status == "" || f.Status == Delivered):
 		rows, next, err = s.throughEvents(ctx, f, behind, limit)
 	default:
 		rows, next, err = s.throughIndexes(ctx, f, behind, limit)
@@ -149,15 +147,22 @@ func (s *store) merged(arms []string, from, order, rows string) string {
 }
 
 // throughEvents reads the deliveries of the events that come next, until there are enough. They were made with them. It
-// begins with as many events as the page needs if the filter chooses all, and doubles that while it chooses few.
+// begins with as many events as the page needs if the filter chooses all, and doubles that while it chooses few. A
+// request may have any number of rounds: its events are read by their key too.
 func (s *store) throughEvents(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key,
 	err error) {
 	d := f.direction()
 	uid, number := d.from(behind)
 	since, until, _ := f.times()
-	for seen, n := 0, limit/2+2; ; n = min(2*n, eventsAtOnce) { // most have two deliveries
-		events, err := s.storedEvents(ctx, `webhook_events WHERE (uid, round) `+d.behind+` ($1, $2)
-			ORDER BY `+d.order+` LIMIT $3`, uid, number, n)
+	which := `(uid, round) ` + d.behind + ` ($1, $2)`
+	if f.Request != 0 {
+		which = `uid = $1 AND round ` + d.behind + ` $2`
+		if behind.UID != f.Request { // the list begins
+			uid, number = f.Request, d.first
+		}
+	}
+	for seen, n := 0, min(limit/2+2, eventsAtOnce); ; n = min(2*n, eventsAtOnce) { // most have two deliveries
+		events, err := s.storedEvents(ctx, `webhook_events WHERE `+which+` ORDER BY `+d.order+` LIMIT $3`, uid, number, n)
 		if err != nil {
 			return nil, Key{}, err
 		}

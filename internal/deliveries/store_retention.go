@@ -66,12 +66,12 @@ func (f foundID) of() string { return f.id }
 
 // ofRequests returns the deliveries of all rounds of the requests, which are any number.
 func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]foundID, error) {
-	ids, err := s.idsOf(ctx, uidsOf(requests)...)
+	events, err := s.storedEvents(ctx, `webhook_events WHERE `+s.DB.AnyOf("uid", 1), s.DB.Values(uidsOf(requests)))
 	if err != nil {
 		return nil, err
 	}
 	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id, uid FROM webhook_deliveries WHERE `+s.DB.AnyOf("id", 1),
-		[]any{s.DB.Values(ids)}, func(f *foundID) []any { return []any{&f.id, &f.uid} })
+		[]any{s.DB.Values(idsOfEvents(events))}, func(f *foundID) []any { return []any{&f.id, &f.uid} })
 	return found, errs.Doing("read the webhook deliveries of requests", err)
 }
 

@@ -87,7 +87,7 @@ func (s *store) lacksOwn(ctx context.Context, e storedEvent) (lacks bool, err er
 
 // Underway returns which of the rounds have a delivery to the own endpoint that is still tried: waiting, or begun.
 func (d *Keeper) Underway(ctx context.Context, rounds []round.Round) (map[round.Round]bool, error) {
-	events, err := d.store.eventsOf(ctx, uidsOf(rounds)...)
+	events, err := d.store.eventsOf(ctx, rounds)
 	if err != nil {
 		return nil, fmt.Errorf("read events under way: %w", err)
 	}

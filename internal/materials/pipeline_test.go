@@ -511,7 +511,7 @@ func (w *world) BodyOf(_, uid, number string) string {
 	return `(SELECT e.body FROM webhook_events e WHERE e.uid = ` + uid + ` AND e.round = ` + number + `)`
 }
 
-func (w *world) BodyOfOne(supplier, uid, number string) string { return w.BodyOf(supplier, uid, number) }
+func (w *world) BodyOfOne(of, uid, number string) string { return w.BodyOf(of, uid, number) }
 
 // ownID and theirID are the webhook-ids of a round's two deliveries, as far as the world knows them.
 func ownID(r round.Round) string { return fmt.Sprintf("msg_own_%d_%d", r.UID, r.Number) }

@@ -85,7 +85,7 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 		r.add(event("acme", 55, 1))
 		r.settled()
 		five := 0
-		err := r.Each(t.Context(), deliveries.Filter{Requests: []int64{event("acme", 5, 2).Round.UID}}, 3,
+		err := r.Each(t.Context(), deliveries.Filter{Request: event("acme", 5, 2).Round.UID}, 3,
 			func(d deliveries.Delivery) error {
 				if five++; d.RequestID != 5 {
 					t.Errorf("it is of request %d", d.RequestID)

@@ -117,14 +117,15 @@ func (s *Service) Rounds(ctx context.Context, supplierID string, id int64) (roun
 	return rounds, nil
 }
 
-// Show returns a request with all its rounds, oldest first, and the round that it is in. errs.NotFound: there is none.
-func (s *Service) Show(ctx context.Context, supplierID string, requestID int64) (
+// Show returns a request with the round that it is in and so many of the rounds before it, oldest first. errs.NotFound:
+// there is none.
+func (s *Service) Show(ctx context.Context, supplierID string, requestID int64, before int) (
 	materials.Record, []materials.RoundOverview, round.Round, error) {
 	record, err := s.Find(ctx, supplierID, requestID)
 	if err != nil {
 		return record, nil, round.Round{}, err
 	}
 	current := round.Round{SupplierID: supplierID, RequestID: requestID, UID: record.UID, Number: record.Round}
-	rounds, err := s.store.roundsOf(ctx, current)
+	rounds, err := s.store.roundsOf(ctx, current, before)
 	return record, rounds, current, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -184,4 +185,29 @@ func TestPrune_waits_for_another_process_that_prunes(t *testing.T) {
 	if pruned.Requests != 1500 {
 		t.Errorf("%d requests are deleted, want the 1,500 that are not enqueued", pruned.Requests)
 	}
+}
+
+// A request has any number of rounds: a page shows the newest.
+func TestRounds_of_a_request_are_the_newest_and_no_other_one_s(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		ctx, s := t.Context(), &store{db: db}
+		s.fill(ctx, t, 1, 2, `i`)
+		databasetest.Exec(t, db, `UPDATE material_requests SET round = 6 WHERE uid = 1`)
+		databasetest.Exec(t, db, `INSERT INTO material_rounds (uid, number, request_id, created_at, supplier_id, status,
+				failure)
+			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5)
+			SELECT u, i, u, i, 's' || u, 'estimated', '' FROM n, (SELECT 1 AS u UNION ALL SELECT 2) AS r`)
+		all := []int64{1, 2, 3, 4, 5, 6}
+		for before, want := range map[int][]int64{0: {6}, 2: {4, 5, 6}, 5: all, math.MaxInt32: all} {
+			rounds, err := s.roundsOf(ctx, round.Round{SupplierID: "s1", RequestID: 1, UID: 1, Number: 6}, before)
+			var got []int64
+			for _, r := range rounds {
+				got = append(got, r.Number)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("the round and %d before it: %v, want %v: %v", before, got, want, err)
+			}
+		}
+	})
 }

@@ -17,18 +17,19 @@ type store struct {
 	events Events // where estimates are that are not in the row
 }
 
-// roundsOf returns the rounds of a request, oldest first, the current one last.
-func (s *store) roundsOf(ctx context.Context, current round.Round) ([]materials.RoundOverview, error) {
+// roundsOf returns the newest rounds of a request, oldest first: the current one last, and so many before it.
+func (s *store) roundsOf(ctx context.Context, current round.Round, before int) ([]materials.RoundOverview, error) {
 	type row struct {
 		materials.RoundOverview
 		failure string
 		began   int64
 	}
-	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT number, status, failure, created_at
-		FROM material_rounds WHERE uid = $1
+	rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT * FROM (
+			SELECT number, status, failure, created_at FROM material_rounds
+			WHERE uid = $1 AND supplier_id = $2 ORDER BY number DESC LIMIT $4) AS over
 		UNION ALL SELECT round, status, failure, coalesce(round_at, created_at) FROM material_requests
 		WHERE supplier_id = $2 AND id = $3 AND uid = $1
-		ORDER BY number`, []any{current.UID, current.SupplierID, current.RequestID},
+		ORDER BY number`, []any{current.UID, current.SupplierID, current.RequestID, before},
 		func(r *row) []any { return []any{&r.Number, &r.Status, &r.failure, &r.began} })
 	return lists.Of(rows, func(r row) materials.RoundOverview {
 		r.Failure, r.CreatedAt = r.Status.WhyFailed(r.failure), time.UnixMicro(r.began).UTC()
