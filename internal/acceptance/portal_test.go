@@ -405,6 +405,11 @@ func portalRules(t *testing.T, h *apptest.Hub) {
 				!strings.Contains(string(none.Body), "Sign out") || strings.Contains(string(none.Body), "Back to the first page") {
 				t.Errorf("without any page: %s", none.Body)
 			}
+			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--scopes", "webhooks")
+			delivery := visit(t, http.MethodGet, page("/deliveries/"+sent), cookie)
+			if want(t, delivery, 200); strings.Contains(string(delivery.Body), `href="/portal/requests`) {
+				t.Error("the delivery's page has a link to its request")
+			}
 			apptest.MustCommand[object](t, h, "supplier", "update", s.ID, "--scopes", "material-requests,webhooks")
 			want(t, visit(t, http.MethodGet, page(""), cookie), 200)
 			if r := receiverOf(t, s); r.State != "active" {
