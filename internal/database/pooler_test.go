@@ -193,3 +193,28 @@ func TestCommands_behind_a_pooler_keep_no_connection_that_another_one_needs(t *t
 		}
 	}
 }
+
+func TestRows_look_as_clients_get_them_whatever_the_address_says_in_any_letter_case(t *testing.T) {
+	t.Parallel()
+	for name, address := range roads() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := address(t, databasetest.Postgres(t)) + "&TimeZone=UTC&DateStyle=German"
+			for range 8 { // the parameters of an address have no order
+				rows := raw(t, url, "").Rows(10 * time.Second)
+				t.Cleanup(rows.Close)
+				for range 2 { // the first one finds out how settings are carried
+					err := rows.Select(t.Context(), `SELECT to_timestamp($1::bigint)`, func(f [][]byte) error {
+						if got := string(f[0]); got != "1969-12-31 21:00:00-03" {
+							t.Errorf("got %s", got)
+						}
+						return nil
+					}, int64(0))
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}

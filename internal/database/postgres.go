@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -118,11 +119,17 @@ func CheckURL(address string) error {
 	return nil
 }
 
-// parse reads an address; pgx's own text may quote it with its password.
+// parse reads an address; pgx's own text may quote it with its password. PostgreSQL reads the names of run-time
+// parameters in any letter case (TimeZone): here they are in small letters, so that each is there once.
 func parse(variable, address string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		return nil, errors.New("open database: " + variable + " is not a valid PostgreSQL address")
+	}
+	params := cfg.ConnConfig.RuntimeParams
+	cfg.ConnConfig.RuntimeParams = make(map[string]string, len(params))
+	for _, name := range slices.Sorted(maps.Keys(params)) { // of one that is there twice, the same one at each start
+		cfg.ConnConfig.RuntimeParams[strings.ToLower(name)] = params[name]
 	}
 	return cfg, nil
 }

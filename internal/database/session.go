@@ -142,7 +142,7 @@ func newSession(wanted []setting, params map[string]string, exec bool) *session 
 		switch {
 		case ours(name):
 			s.wanted = append(s.wanted, setting{name: name, value: value, given: true})
-		case !slices.Contains(pooled, strings.ToLower(name)):
+		case !slices.Contains(pooled, name):
 			s.foreign = append(s.foreign, name)
 		}
 	}
@@ -212,7 +212,7 @@ func (s *session) pooler() bool { return s.decided().pooler }
 // them.
 func (s *session) adapt(cfg *pgx.ConnConfig) {
 	for name := range cfg.RuntimeParams {
-		if !slices.Contains(pooled, strings.ToLower(name)) {
+		if !slices.Contains(pooled, name) {
 			delete(cfg.RuntimeParams, name)
 		}
 	}

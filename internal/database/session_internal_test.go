@@ -1,6 +1,7 @@
 package database
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -21,5 +22,25 @@ func TestRoles_have_the_settings_of_serving(t *testing.T) {
 	}
 	if n := strings.Count(string(script), "'$s$"); n != len(wanted) {
 		t.Errorf("it has %d settings, serving has %d", n, len(wanted))
+	}
+}
+
+func TestParameters_of_an_address_are_known_in_any_letter_case(t *testing.T) {
+	t.Parallel()
+	cfg, err := parse("DATABASE_URL", "postgres://db/x?TimeZone=UTC&DateStyle=German&LOCK_TIMEOUT=7s&timezone=Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := cfg.ConnConfig.RuntimeParams
+	want := map[string]string{"timezone": "Asia/Tokyo", "datestyle": "German", "lock_timeout": "7s"}
+	if !maps.Equal(params, want) {
+		t.Errorf("the parameters are %v, want %v", params, want)
+	}
+	s := newSession(settings[Serving], params, true)
+	if !slices.Contains(s.wanted, setting{name: "lock_timeout", value: "7s", given: true}) || len(s.foreign) > 0 {
+		t.Errorf("wanted %v, foreign %v", s.wanted, s.foreign)
+	}
+	if want := len(settings[Serving]) + 2; len(params) != want { // timezone and datestyle are no settings of the profile
+		t.Errorf("%d parameters, want %d: %v", len(params), want, params)
 	}
 }
