@@ -31,7 +31,7 @@ const (
 func (s *Service) Show(c *gin.Context) error {
 	ctx := c.Request.Context()
 	requester := requesterOf(c.Request.URL.Query().Get("partner"))
-	asked, err := s.admit(c)
+	asked, err := s.admit(c, requester)
 	if err != nil {
 		limitHeaders(c, s.shown(ctx, requester))
 		return err
@@ -54,6 +54,9 @@ func (s *Service) Show(c *gin.Context) error {
 	body, err := s.board(ctx, asked)
 	if err != nil {
 		return fmt.Errorf("fetch scoreboard: %w", err)
+	}
+	if err := httpapi.Hold(c, int64(cap(body))); err != nil { // here: a refusal of Bytes has not the route's envelope
+		return err
 	}
 	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
 	return nil
@@ -78,13 +81,14 @@ func exhausted(requester string, q quota, now time.Time) error {
 // admit returns the caller's question as the settings change it. Errors, in this order: errs.Unavailable without keys,
 // errs.Unauthenticated, errs.Invalid, then that of the settings, which are what they were last when they cannot be
 // read.
-func (s *Service) admit(c *gin.Context) (request, error) {
+func (s *Service) admit(c *gin.Context, requester string) (request, error) {
 	if len(s.deps.Keys) == 0 {
 		return request{}, errs.New(errs.Unavailable, "The scoreboard is not configured on this server.")
 	}
 	if !s.authenticated(c.Request.Header) {
 		return request{}, errs.New(errs.Unauthenticated, "The key is missing or invalid.")
 	}
+	httpapi.Known(c, requester)
 	values, err := httpapi.Query(c)
 	if err != nil {
 		return request{}, err
