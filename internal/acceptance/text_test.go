@@ -21,7 +21,8 @@ var (
 func TestTexts_that_nothing_can_have_are_refused_and_never_a_500(t *testing.T) {
 	t.Parallel()
 	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1,
-		Env: map[string]string{"OPERATOR_TOKEN": operatorToken, "PULSE_API_KEY": "pulse"}})
+		Env: map[string]string{"OPERATOR_TOKEN": operatorToken, "PULSE_API_KEY": "pulse",
+			"SPORTMONKS_API_TOKEN": sportToken, "SPORTMONKS_BASE_URL": newProviders(t).primary.URL + "/v3/football"}})
 	s := h.Supplier(t, "--scopes", "material-requests,products,webhooks,estimates:write,orders:read")
 	cookie := signIn(t, s)
 	refused := func(method, address string, status int) {

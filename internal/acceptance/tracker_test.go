@@ -177,6 +177,8 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 				wantProblem(t, c.get(t, path+"?filter="+filter), 400, "filter")
 			}
 			wantProblem(t, c.get(t, path+"?page=99999999999999999999"), 400, "page")
+			wantProblem(t, c.get(t, path+"?x=%ff&page=0&filter=%ff"), 400, "page", "filter")
+			want(t, c.get(t, path+"?x=%ff"), 200) // an unknown parameter is ignored, whatever it holds
 			p, _ := c.page(t, path+"?page=9223372036854775807&pageSize=100")
 			if p.Total > 1 || len(p.Data) != 0 {
 				t.Fatalf("a page past the end has %+v", p)

@@ -96,6 +96,9 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if text, _ := url.QueryUnescape(c.Request.URL.RawQuery); !httpapi.IsText(text) { // values go into statements
+		return nil, errs.InvalidInput("The address has a filter that cannot be read.")
+	}
 	q := query{c.Params, values}
 	if len(c.Params) > 0 {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)

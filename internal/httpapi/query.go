@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ func Query(c *gin.Context) (url.Values, error) {
 	raw := c.Request.URL.RawQuery
 	values, err := url.ParseQuery(raw)
 	if err == nil {
-		return values, notText(values)
+		return values, nil
 	}
 	e := errs.Wrap(errs.Invalid, "The query string could not be read.", err)
 	for pair := range strings.SplitSeq(raw, "&") {
@@ -36,12 +35,13 @@ func Query(c *gin.Context) (url.Values, error) {
 }
 
 // Parameter has read, which says whether it is a right one, read the value of a parameter that may be given once. It
-// returns what is wrong; detail says what the value must be.
+// returns what is wrong; detail says what the value must be. One that is no text is none. Parameters that a route does
+// not read may hold anything.
 func Parameter(q url.Values, name, detail string, read func(text string) bool) []errs.Violation {
 	switch values := q[name]; {
 	case len(values) > 1:
 		return []errs.Violation{errs.InParameter(name, "must be given only once")}
-	case len(values) == 1 && !read(values[0]):
+	case len(values) == 1 && (!read(values[0]) || !IsText(values[0])):
 		return []errs.Violation{errs.InParameter(name, detail)}
 	default:
 		return nil
@@ -57,27 +57,13 @@ func Natural(to *int, largest int) func(string) bool {
 	}
 }
 
-// notText is errs.Invalid when a value is one that no stored text can have.
-func notText(values url.Values) error {
-	var violations []errs.Violation
-	for name, list := range values {
-		if slices.ContainsFunc(list, func(text string) bool { return !isText(text) }) {
-			violations = append(violations, errs.InParameter(name, "must be UTF-8 without NUL"))
-		}
-	}
-	if len(violations) == 0 {
-		return nil
-	}
-	slices.SortFunc(violations, func(a, b errs.Violation) int { return strings.Compare(a.Place(), b.Place()) })
-	return errs.InvalidInput("The parameters are not valid.", firstViolations(violations)...)
-}
-
-func isText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+// IsText reports whether a stored text can be this one.
+func IsText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 // PathText returns a text of the path. One that nothing stored can have is errs.NotFound.
 func PathText(c *gin.Context, name string) (string, error) {
 	text := c.Param(name)
-	if !isText(text) {
+	if !IsText(text) {
 		return "", errs.New(errs.NotFound, "There is no such resource.")
 	}
 	return text, nil

@@ -130,6 +130,19 @@ func TestQuota_begins_again_at_midnight_in_Sao_Paulo(t *testing.T) {
 	})
 }
 
+func TestPartner_with_any_other_value_is_requester_B_and_unknown_parameters_are_ignored(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		d := newRig(t, db, noon(), time.Minute)
+		for i, query := range []string{"?partner=other", "?partner=jo%E3o", "?partner=%00", "?x=%ff"} {
+			w := d.ask(query)
+			if left := w.Header().Get("X-RateLimit-Remaining"); w.Code != 200 || left != strconv.Itoa(79-i) {
+				t.Errorf("%s: %d, %s left of partner_b's: %s", query, w.Code, left, w.Body)
+			}
+		}
+	})
+}
+
 func TestQuota_is_counted_over_replicas_exactly(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
