@@ -107,6 +107,8 @@ func (r *recordReader) Read(p []byte) (int, error) {
 // comma; a day may be DD/MM/YYYY, and a time may follow it.
 func localized(name string, k kind, text string) string {
 	switch {
+	case k == integerField && strings.HasSuffix(strings.TrimSpace(text), ".000"): // thousands, and no fraction of zeros
+		return strings.ReplaceAll(text, ".", ",") // which no format takes
 	case k == integerField || k == numberField || k == textField && isDecimalText(name):
 		number := strings.Replace(text, ",", ".", 1)
 		if _, err := strconv.ParseFloat(strings.TrimSpace(number), 64); err == nil {

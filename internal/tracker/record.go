@@ -127,7 +127,7 @@ func normalInteger(text string) (value []byte, detail string) {
 	if _, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, "eE") {
 		return nil, "must be an integer with all its digits: give the cells the number format 0 and save the file again"
 	}
-	return nil, "must be an integer"
+	return nil, "must be an integer, written in digits alone"
 }
 
 // normalBool returns a truth value as both engines take it.

@@ -126,6 +126,40 @@ func TestLoad_says_what_a_file_is_that_it_cannot_read(t *testing.T) {
 	}
 }
 
+// Where a comma is the decimal point, a dot is before thousands. Programs write a dot and a zero as well.
+func TestLoad_takes_no_thousands_of_a_spreadsheet_for_a_fraction(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.SQLite)
+	for _, test := range []struct {
+		text, cell string
+		want       any // nil: the file is refused
+	}{
+		{"imei;dt_carga;identificador\n1;20/11/2026;", "1.000", nil},
+		{"imei;dt_carga;identificador\n1;20/11/2026;", " -12.000 ", nil},
+		{"imei\tdt_carga\tidentificador\n1\t20/11/2026\t", "1.000", nil},
+		{"imei;dt_carga;identificador\n1;20/11/2026;", "1.234", nil},
+		{"imei;dt_carga;identificador\n1;20/11/2026;", "1.000.000", nil},
+		{"imei;dt_carga;identificador\n1;20/11/2026;", "1.000,00", nil},
+		{"imei;dt_carga;identificador\n1;20/11/2026;", "1000", 1000.0},
+		{"imei;dt_carga;identificador\n1;20/11/2026;", "1000,000", 1000.0},
+		{"imei;dt_carga;identificador\n1;20/11/2026;", "12.0", 12.0},
+		{"imei,dt_carga,identificador\n1,2026-11-20,", "1.000", 1.0}, // the comma separates: the dot is the point
+		{"imei;dt_carga;latitude\n1;20/11/2026;", "-23.000", -23.0},  // no field of numbers has thousands
+	} {
+		f := newFleet(t, db)
+		_, err := f.service.Load(t.Context(), f.client.ID, strings.NewReader(test.text+test.cell+"\n"), false)
+		if refused := errs.KindOf(err) == errs.Invalid; refused != (test.want == nil) || !refused && err != nil {
+			t.Errorf("%q: %v", test.text+test.cell, err)
+		}
+		if test.want != nil {
+			record := f.records("/list")[0]
+			if record["identificador"] != test.want && record["latitude"] != test.want {
+				t.Errorf("%q: %v and %v, want %v", test.cell, record["identificador"], record["latitude"], test.want)
+			}
+		}
+	}
+}
+
 func TestLoad_counts_the_bytes_of_a_field_alike_in_both_formats(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
