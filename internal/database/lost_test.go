@@ -2,7 +2,9 @@ package database_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -41,6 +43,43 @@ func TestRow_that_a_lost_process_holds_is_waited_for_a_bounded_time_and_is_free_
 			close(end)
 			if err := <-ended; errs.KindOf(err) != errs.Unavailable {
 				t.Errorf("the lost process commits: %v", err)
+			}
+		})
+	}
+}
+
+// Readers lock what they read: its owner's TRUNCATE waits for them.
+func TestTable_that_a_lost_process_reads_is_free_soon(t *testing.T) {
+	t.Parallel()
+	for name, address := range roads() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := databasetest.Postgres(t)
+			owner := raw(t, url, "")
+			rows := raw(t, address(t, url), "").Rows(time.Minute)
+			t.Cleanup(rows.Close)
+			reads, end, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+			go func() {
+				ended <- rows.Isolated(context.Background(), func(read database.Select) error {
+					nothing := func([][]byte) error { return nil }
+					err := read(context.Background(), `SELECT 1 FROM settings`, nothing)
+					close(reads)
+					<-end
+					return errors.Join(err, read(context.Background(), `SELECT 1 FROM settings`, nothing))
+				})
+			}()
+			<-reads
+			truncate := func() error {
+				_, err := database.Exec(t.Context(), owner.SQL(t.Context()), `TRUNCATE settings`)
+				return err
+			}
+			if err := truncate(); !errs.IsPassing(err) {
+				t.Errorf("while it is read: %v", err)
+			}
+			wait.Until(t, "it is free although the lost process says nothing", func() bool { return truncate() == nil })
+			close(end)
+			if err := <-ended; errs.KindOf(err) != errs.Unavailable {
+				t.Errorf("the lost process reads on: %v", err)
 			}
 		})
 	}

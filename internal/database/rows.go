@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -187,7 +188,7 @@ func target(cfg *pgx.ConnConfig, address string, replica bool) pgconn.ValidateCo
 // values look as clients get them. Without bitmaps the service's own pages come as their index has them: the planner
 // would take a table that was filled a moment ago for a small one, and sort all of a client's records for each page.
 func (r *Rows) settings(bitmaps string) []setting {
-	return []setting{
+	return slices.Concat(lost, []setting{
 		{name: "default_transaction_read_only", value: "on"},
 		{name: "statement_timeout", value: shown(r.timeout)},
 		{name: "plan_cache_mode", value: "force_generic_plan"},
@@ -195,7 +196,7 @@ func (r *Rows) settings(bitmaps string) []setting {
 		{name: "jit", value: "off"}, // compiling a page's plan takes 400 times as long as the page
 		{name: "datestyle", value: "ISO, MDY"},
 		{name: "timezone", value: "America/Sao_Paulo"},
-	}
+	})
 }
 
 // shown returns a duration as PostgreSQL shows it: the largest unit that divides it.

@@ -30,9 +30,11 @@ import (
 //     there, and the server ends the pooler's connection.
 //   - in a statement that waits for a lock: lock_timeout, and then it is between two statements.
 //   - in a statement whose answer is not taken: tcp_user_timeout. A living process reads answers at once.
+//   - in COPY, which waits for the rows of a load, however slowly its file comes: tcp_keepalives_*. It holds nothing
+//     that others wait for.
 //   - in no transaction: nothing is locked, only a connection is held, which tcp_keepalives_* end.
 //
-// The last two are the network's: behind a pooler they are the pooler's own (deployments/scaling.md), and on a Unix
+// The last three are the network's: behind a pooler they are the pooler's own (deployments/scaling.md), and on a Unix
 // socket there are none.
 //
 // lock_timeout is also how long all others wait at most for a row that is held. The statements that wait, and who
@@ -62,15 +64,20 @@ type setting struct {
 // alone.
 var isolation = setting{name: "default_transaction_isolation", value: "read committed"}
 
+// lost ends what a lost process holds: all connections have it, those that only read too, as a view's owner waits for
+// its readers.
+var lost = []setting{
+	{name: "idle_in_transaction_session_timeout", value: lostAfter},
+	{name: "tcp_user_timeout", value: "5s", network: true},
+	{name: "tcp_keepalives_idle", value: "10", network: true},
+	{name: "tcp_keepalives_interval", value: "5", network: true},
+}
+
 // settings of each profile on PostgreSQL. An address that gives one of them decides.
 var settings = map[Profile][]setting{
-	Serving: {
+	Serving: slices.Concat(lost, []setting{
 		isolation,
-		{name: "idle_in_transaction_session_timeout", value: lostAfter},
 		{name: "lock_timeout", value: longest},
-		{name: "tcp_user_timeout", value: "5s", network: true},
-		{name: "tcp_keepalives_idle", value: "10", network: true},
-		{name: "tcp_keepalives_interval", value: "5", network: true},
 		{name: "statement_timeout", value: "30s"},
 		{name: "jit", value: "off"}, // none of our statements runs long enough to earn it back
 		// The hot statements look rows up by key; the default, meant for spinning disks, reads whole tables instead.
@@ -81,14 +88,12 @@ var settings = map[Profile][]setting{
 		{name: "enable_hashjoin", value: "off"},
 		{name: "enable_mergejoin", value: "off"},
 		{name: "plan_cache_mode", value: "force_generic_plan"},
-	},
-	Maintenance: {
+	}),
+	Maintenance: slices.Concat(lost, []setting{
 		isolation,
-		{name: "idle_in_transaction_session_timeout", value: lostAfter},
-		{name: "tcp_user_timeout", value: "5s", network: true},
 		{name: "statement_timeout", value: "0"},
 		{name: "jit", value: "off"}, // a batch of thousands of rows takes milliseconds, compiling its statement a second
-	},
+	}),
 }
 
 // maintenance are the settings that make a transaction of a serving connection behave like Maintenance.

@@ -25,6 +25,20 @@ func TestRoles_have_the_settings_of_serving(t *testing.T) {
 	}
 }
 
+// A lost process is found between two statements by the server, in a statement and outside of one by the network.
+func TestConnections_of_each_kind_have_the_limits_of_a_lost_process(t *testing.T) {
+	t.Parallel()
+	for name, has := range map[string][]setting{"serving": settings[Serving], "maintenance": settings[Maintenance],
+		"readers": (&Rows{}).settings("on")} {
+		for _, limit := range []string{"idle_in_transaction_session_timeout", "tcp_user_timeout", "tcp_keepalives_idle",
+			"tcp_keepalives_interval"} {
+			if !slices.ContainsFunc(has, func(s setting) bool { return s.name == limit }) {
+				t.Errorf("%s: no %s", name, limit)
+			}
+		}
+	}
+}
+
 func TestParameters_of_an_address_are_known_in_any_letter_case(t *testing.T) {
 	t.Parallel()
 	cfg, err := parse("DATABASE_URL", "postgres://db/x?TimeZone=UTC&DateStyle=German&LOCK_TIMEOUT=7s&timezone=Asia/Tokyo")
