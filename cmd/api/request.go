@@ -40,7 +40,7 @@ func requestList() *cobra.Command {
 }
 
 func requestShow() *cobra.Command {
-	return &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its rounds and deliveries",
+	return &cobra.Command{Use: "show SUPPLIER ID", Short: "show a request with its newest rounds and deliveries",
 		Args: cobra.ExactArgs(2), Example: "  api request show Acme 3004",
 		RunE: withRequest(func(ctx context.Context, a *app.App, supplier string, id int64) (any, error) {
 			detail, err := a.ShowRequest(ctx, supplier, id)

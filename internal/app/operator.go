@@ -1,10 +1,8 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/materials"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -71,30 +70,30 @@ type RequestDetail struct {
 // newest first; limit 0: all of them. errs.NotFound: there is no request of that id.
 func (a *App) EachDelivery(ctx context.Context, filter deliveries.Filter, requestID *int64, limit int,
 	fn func(deliveries.Delivery) error) error {
-	if requestID == nil {
-		return a.Deliveries.Each(ctx, filter, limit, fn)
+	if requestID != nil {
+		requests, err := a.Requests.Rounds(ctx, filter.SupplierID, *requestID)
+		if err != nil {
+			return err
+		}
+		filter.Requests = lists.Of(requests, func(r round.Round) int64 { return r.UID })
+		slices.Sort(filter.Requests)
+		slices.Reverse(filter.Requests)
 	}
-	requests, err := a.Requests.Rounds(ctx, filter.SupplierID, *requestID)
-	slices.SortFunc(requests, func(a, b round.Round) int { return cmp.Compare(b.UID, a.UID) })
-	handed := 0
-	for i := 0; i < len(requests) && err == nil && (limit == 0 || handed < limit); i++ {
-		filter.Request = requests[i].UID
-		err = a.Deliveries.Each(ctx, filter, max(limit-handed, 0), func(d deliveries.Delivery) error {
-			handed++
-			return fn(d)
-		})
-	}
-	return err
+	return a.Deliveries.Each(ctx, filter, limit, fn)
 }
+
+// shown is how many of the newest deliveries of a request are shown, and of the rounds before its own.
+const shown = 1000
 
 // ShowRequest returns a request with its rounds and deliveries. errs.NotFound: the supplier has none of that id.
 func (a *App) ShowRequest(ctx context.Context, supplierID string, requestID int64) (d RequestDetail, err error) {
-	record, rounds, current, err := a.Requests.Show(ctx, supplierID, requestID, math.MaxInt32)
+	record, rounds, current, err := a.Requests.Show(ctx, supplierID, requestID, shown)
 	if err != nil {
 		return d, err
 	}
 	d = RequestDetail{SupplierID: supplierID, Record: record, Rounds: rounds}
-	d.Deliveries, err = a.Deliveries.Of(ctx, current)
+	of := deliveries.Filter{Requests: []int64{current.UID}}
+	d.Deliveries, _, err = a.Deliveries.List(ctx, of, deliveries.Key{}, shown)
 	return d, err
 }
 

@@ -131,7 +131,7 @@ func (s *views) request(ctx context.Context, q query) (any, error) {
 	}
 	view := requestView{SupplierID: supplier, Supplier: names[supplier], TraceID: record.TraceID, Record: record,
 		Rounds: rounds}
-	of := deliveries.Filter{Request: current.UID}
+	of := deliveries.Filter{Requests: []int64{current.UID}}
 	found, _, err := s.deps.Deliveries.List(ctx, of, deliveries.Key{}, mostSteps)
 	if err != nil {
 		return nil, err

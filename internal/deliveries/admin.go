@@ -21,16 +21,6 @@ import (
 // between two of its transactions has redelivered a part, and repeating it does no harm: a delivery that is pending
 // then is only due now.
 
-// Of returns all deliveries of a request, newest first, for a command; never nil. There may be any number of them.
-func (d *Keeper) Of(ctx context.Context, request round.Round) ([]Delivery, error) {
-	all := []Delivery{}
-	err := d.Each(ctx, Filter{Request: request.UID}, 0, func(one Delivery) error {
-		all = append(all, one)
-		return nil
-	})
-	return all, err
-}
-
 // Show returns a delivery with its attempts, oldest first; errs.NotFound when there is none of that id.
 func (d *Keeper) Show(ctx context.Context, id string) (*Detail, error) {
 	return d.show(ctx, id, math.MaxInt32)

@@ -25,9 +25,9 @@ var statuses = []Status{Pending, Delivered, Dead, Failed}
 
 // Filter chooses deliveries. A zero field excludes nothing.
 type Filter struct {
-	Receiver   string // to the receiver of this supplier; empty: to all destinations
-	SupplierID string // of requests of this supplier
-	Request    int64  // of all rounds of this one, by uid
+	Receiver   string  // to the receiver of this supplier; empty: to all destinations
+	SupplierID string  // of requests of this supplier
+	Requests   []int64 // of all rounds of those requests, by uid in the order of the list
 	Status     Status
 	Since      time.Time // made then or later …
 	Until      time.Time // … and before

@@ -3,6 +3,7 @@ package deliveries
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -114,8 +115,10 @@ func (m *listModel) begin(t *rapid.T) {
 	if rapid.IntRange(0, 4).Draw(t, "of") == 0 && sent {
 		request = new(rapid.Int64Range(1, 2).Draw(t, "request")) // those that requests knows
 	}
-	if !sent && rapid.IntRange(0, 4).Draw(t, "the operator's of a request") == 0 {
-		filter.Request = rapid.Int64Range(1, 10).Draw(t, "of request")
+	if !sent && rapid.IntRange(0, 2).Draw(t, "the operator's of requests") == 0 {
+		filter.Requests = rapid.SliceOfNDistinct(rapid.Int64Range(1, 10), 0, 5, rapid.ID).Draw(t, "requests")
+		slices.Sort(filter.Requests)
+		slices.Reverse(filter.Requests)
 	}
 	since, until, _ := filter.times()
 	list := &databasetest.List[string, listedDelivery]{
@@ -124,7 +127,7 @@ func (m *listModel) begin(t *rapid.T) {
 			return (filter.Receiver == "" || d.key.Kind == int64(round.Receiver)) &&
 				(filter.Status == "" || d.status == filter.Status) && d.made >= since && d.made < until &&
 				(request == nil || d.key.UID == *request) &&
-				(filter.Request == 0 || d.key.UID == filter.Request)
+				(filter.Requests == nil || slices.Contains(filter.Requests, d.key.UID))
 		},
 		Behind: func(a, b listedDelivery) bool { return a.key.compare(b.key) < 0 },
 	}

@@ -162,10 +162,12 @@ func TestRequests_of_any_number_of_rounds_are_listed_held_and_forgotten(t *testi
 		}
 		requests := append(manyRounds(ctx, t, s, 1, 500, 4), manyRounds(ctx, t, s, 501, 501, int64(many))...)
 		one, other := requests[500], manyRounds(ctx, t, s, 502, 502, 3)[0]
-		if list, err := d.Of(ctx, one); err != nil || len(list) != many {
+		its := func(r round.Round) Filter { return Filter{Requests: []int64{r.UID}} }
+		if list, _, err := d.List(ctx, its(one), Key{}, 1000); err != nil || len(list) != 1000 ||
+			list[999].Round != int64(many-999) {
 			t.Fatalf("%d deliveries of a request: %v", len(list), err)
 		}
-		of := Filter{Receiver: "acme", Request: one.UID, Status: Delivered}
+		of := Filter{Receiver: "acme", Requests: []int64{one.UID}, Status: Delivered}
 		if rows, next, err := s.page(ctx, of, Key{UID: one.UID, Round: 27}, 7); err != nil || len(rows) != 7 ||
 			rows[0].Round != 26 || next.Round != 20 {
 			t.Fatalf("a page of %d, the next is behind %v: %v", len(rows), next, err)
@@ -199,7 +201,7 @@ func TestRequests_of_any_number_of_rounds_are_listed_held_and_forgotten(t *testi
 				t.Errorf("%d rows of another request are left in %s: %v", left, table, err)
 			}
 		}
-		if list, err := d.Of(ctx, other); err != nil || len(list) != 3 {
+		if list, _, err := d.List(ctx, its(other), Key{}, 1000); err != nil || len(list) != 3 {
 			t.Errorf("%d deliveries of another request: %v", len(list), err)
 		}
 	})

@@ -147,7 +147,7 @@ func (s *SelfService) List(ctx context.Context, supplierID string, filter SentFi
 		if err != nil {
 			return nil, "", err
 		}
-		chosen.Request = latest.UID
+		chosen.Requests = []int64{latest.UID}
 	}
 	rows, end, err := s.store.page(ctx, chosen, behind, query.Limit)
 	if err != nil {

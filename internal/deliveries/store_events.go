@@ -90,13 +90,17 @@ func (d *Keeper) RoundOf(ctx context.Context, webhookID string) (uid, number int
 }
 
 // Stored returns those of the rounds whose events are stored.
-func (d *Keeper) Stored(ctx context.Context, rounds []round.Round) (stored []round.Round, err error) {
+func (d *Keeper) Stored(ctx context.Context, rounds []round.Round) ([]round.Round, error) {
 	events, err := d.store.eventsOf(ctx, rounds)
 	known := database.Set(lists.Of(events, storedEvent.round))
-	stored = slices.DeleteFunc(slices.Clone(rounds), func(r round.Round) bool {
+	return among(rounds, known), errs.Doing("look whether events are stored", err)
+}
+
+// among returns those of the rounds whose numbers are known.
+func among(rounds []round.Round, known map[round.Round]bool) []round.Round {
+	return slices.DeleteFunc(slices.Clone(rounds), func(r round.Round) bool {
 		return !known[round.Round{UID: r.UID, Number: r.Number}]
 	})
-	return stored, errs.Doing("look whether events are stored", err)
 }
 
 // traced bounds the search for an X-Request-ID, which has no index: the events of the newest requests.

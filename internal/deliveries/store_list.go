@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -12,11 +13,11 @@ import (
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
-// How a page is read. There are two ways to its rows. Lists of one request, and for all receivers those of all statuses
-// or of the many delivered ones, go through the events. Lists for one receiver, or of the few open deliveries, go
-// through indexes. Deliveries that wait or have ended are in these indexes; the few that workers hold have an index of
-// their own. So each list is merged from arms, and each arm walks through one index. Then the filter and the key judge
-// every row once more, since it may have changed between two statements.
+// How a page is read. There are two ways to its rows. Lists of given requests, and for all receivers those of all
+// statuses or of the many delivered ones, go through the events. Lists for one receiver, or of the few open deliveries,
+// go through indexes. Deliveries that wait or have ended are in these indexes; the few that workers hold have an index
+// of their own. So each list is merged from arms, and each arm walks through one index. Then the filter and the key
+// judge every row once more, since it may have changed between two statements.
 
 // direction is the order of a list.
 type direction struct {
@@ -60,7 +61,7 @@ func (d direction) done(uid, number int64) Key {
 // them.
 func (s *store) page(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key, err error) {
 	switch {
-	case f.Request != 0 || f.Receiver == "" && (f.Status == "" || f.Status == Delivered):
+	case f.Requests != nil || f.Receiver == "" && (f.Status == "" || f.Status == Delivered):
 		rows, next, err = s.throughEvents(ctx, f, behind, limit)
 	default:
 		rows, next, err = s.throughIndexes(ctx, f, behind, limit)
@@ -147,19 +148,16 @@ func (s *store) merged(arms []string, from, order, rows string) string {
 }
 
 // throughEvents reads the deliveries of the events that come next, until there are enough. They were made with them. It
-// begins with as many events as the page needs if the filter chooses all, and doubles that while it chooses few. A
-// request may have any number of rounds: its events are read by their key too.
+// begins with as many events as the page needs if the filter chooses all, and doubles that while it chooses few. Given
+// requests are read one after the other, by the key of their events: each may have any number of rounds.
 func (s *store) throughEvents(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key,
 	err error) {
 	d := f.direction()
 	uid, number := d.from(behind)
 	since, until, _ := f.times()
 	which := `(uid, round) ` + d.behind + ` ($1, $2)`
-	if f.Request != 0 {
+	if f.Requests != nil { // the list begins before them all, where none is
 		which = `uid = $1 AND round ` + d.behind + ` $2`
-		if behind.UID != f.Request { // the list begins
-			uid, number = f.Request, d.first
-		}
 	}
 	for seen, n := 0, min(limit/2+2, eventsAtOnce); ; n = min(2*n, eventsAtOnce) { // most have two deliveries
 		events, err := s.storedEvents(ctx, `webhook_events WHERE `+which+` ORDER BY `+d.order+` LIMIT $3`, uid, number, n)
@@ -174,11 +172,14 @@ func (s *store) throughEvents(ctx context.Context, f Filter, behind Key, limit i
 			return nil, Key{}, err
 		}
 		rows = append(rows, slices.DeleteFunc(found, func(r deliveryRow) bool { return !f.chooses(r) })...)
-		if len(events) < n {
+		seen += len(events)
+		if len(events) == n {
+			uid, number = events[n-1].UID, events[n-1].number
+		} else if i := slices.IndexFunc(f.Requests, func(r int64) bool { return d.sign*cmp.Compare(r, uid) > 0 }); i >= 0 {
+			uid, number = f.Requests[i], d.first
+		} else {
 			return rows, Key{}, nil
 		}
-		seen += n
-		uid, number = events[n-1].UID, events[n-1].number
 		if len(rows) > limit+1 || seen >= looked {
 			return rows, d.done(uid, number), nil
 		}

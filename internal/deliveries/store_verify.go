@@ -92,8 +92,5 @@ func (d *Keeper) Underway(ctx context.Context, rounds []round.Round) (map[round.
 		return nil, fmt.Errorf("read events under way: %w", err)
 	}
 	pending, err := d.store.ownOf(ctx, events, ` AND status = 'pending'`)
-	alive := lists.Pairs(rounds, func(r round.Round) (round.Round, bool) {
-		return r, pending[round.Round{UID: r.UID, Number: r.Number}]
-	})
-	return alive, errs.Doing("read deliveries under way", err)
+	return database.Set(among(rounds, pending)), errs.Doing("read deliveries under way", err)
 }

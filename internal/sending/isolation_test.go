@@ -85,14 +85,15 @@ func TestRedeliver_gives_a_whole_new_schedule(t *testing.T) {
 		r.add(event("acme", 55, 1))
 		r.settled()
 		five := 0
-		err := r.Each(t.Context(), deliveries.Filter{Request: event("acme", 5, 2).Round.UID}, 3,
+		err := r.Each(t.Context(), deliveries.Filter{Requests: []int64{event("acme", 5, 2).Round.UID}}, 3,
 			func(d deliveries.Delivery) error {
 				if five++; d.RequestID != 5 {
 					t.Errorf("it is of request %d", d.RequestID)
 				}
 				return nil
 			})
-		got, errOf := r.Of(t.Context(), event("acme", 5, 2).Round)
+		of := deliveries.Filter{Requests: []int64{event("acme", 5, 2).Round.UID}}
+		got, _, errOf := r.List(t.Context(), of, deliveries.Key{}, 100)
 		if five != 3 || len(got) != 4 || err != nil || errOf != nil {
 			t.Fatalf("at most %d deliveries of request 5, %d over its rounds, want 3 and 4: %v %v", five, len(got), err, errOf)
 		}
