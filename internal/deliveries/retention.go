@@ -2,6 +2,7 @@ package deliveries
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -87,21 +88,21 @@ func (d *Keeper) end(ctx context.Context, found []Delivery, before time.Time, re
 	return n, err
 }
 
-// Hold locks the deliveries of all rounds of the requests until the transaction in ctx ends, so that nothing redelivers
-// them before they are deleted. It returns the requests without a pending delivery. It does not lock a delivery that a
-// worker holds, and counts it as pending.
-func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error) {
-	found, err := d.store.ofRequests(ctx, requests)
+// Hold locks the deliveries of the requests' rounds up to a number until the transaction in ctx ends, so that nothing
+// redelivers them before they are deleted. It returns the requests of which none is pending. It does not lock a
+// delivery that a worker holds, and counts it as pending.
+func (d *Keeper) Hold(ctx context.Context, requests []round.Round, upTo int64) (over []round.Round, err error) {
+	found, err := d.store.ofRequests(ctx, requests, upTo)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := d.store.lockByID(ctx, lists.Of(found, foundID.of))
+	locked, err := d.store.lockByID(ctx, slices.Collect(maps.Keys(found)))
 	if err != nil {
 		return nil, err
 	}
 	left := map[int64]int{} // deliveries that a worker has, or that are pending
-	for _, one := range found {
-		left[one.uid]++
+	for _, uid := range found {
+		left[uid]++
 	}
 	for _, delivery := range locked {
 		if delivery.Status != Pending {
@@ -111,9 +112,9 @@ func (d *Keeper) Hold(ctx context.Context, requests []round.Round) (over []round
 	return slices.DeleteFunc(slices.Clone(requests), func(r round.Round) bool { return left[r.UID] != 0 }), nil
 }
 
-// Forget deletes the events of all rounds of the requests, with their deliveries and attempts. It returns the number of
-// events. It joins the transaction in ctx, where Hold returned the requests.
-func (d *Keeper) Forget(ctx context.Context, requests []round.Round) (events int64, err error) {
-	events, err = d.store.forget(ctx, requests)
+// Forget deletes the events of the requests' rounds up to a number, with their deliveries and attempts. It returns the
+// number of events. It joins the transaction in ctx, where Hold returned the requests.
+func (d *Keeper) Forget(ctx context.Context, requests []round.Round, upTo int64) (events int64, err error) {
+	events, err = d.store.forget(ctx, requests, upTo)
 	return events, errs.Doing("delete webhook events", err)
 }

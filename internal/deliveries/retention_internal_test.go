@@ -182,11 +182,11 @@ func TestRequests_of_any_number_of_rounds_are_listed_held_and_forgotten(t *testi
 			}
 		}
 		err = db.InTx(ctx, "test", func(ctx context.Context) error {
-			over, err := d.Hold(ctx, requests)
+			over, err := d.Hold(ctx, requests, int64(many))
 			if err != nil || len(over) != len(requests) {
 				t.Errorf("%d requests are held: %v", len(over), err)
 			}
-			events, err := d.Forget(ctx, requests)
+			events, err := d.Forget(ctx, requests, int64(many))
 			if events != int64(500*4+many) {
 				t.Errorf("%d events are deleted", events)
 			}
@@ -217,7 +217,7 @@ func TestHold_keeps_requests_of_which_something_is_pending(t *testing.T) {
 			exec(ctx, t, db, `UPDATE webhook_deliveries SET `+state+` WHERE uid = ? AND round = 2`, i+1)
 		}
 		err := db.InTx(ctx, "test", func(ctx context.Context) error {
-			over, err := NewKeeper(KeeperDeps{DB: db}).Hold(ctx, requests)
+			over, err := NewKeeper(KeeperDeps{DB: db}).Hold(ctx, requests, 2)
 			if want := requests[3:]; !slices.Equal(over, want) {
 				t.Errorf("over are %v, want %v", over, want)
 			}

@@ -2,11 +2,12 @@ package deliveries
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -56,40 +57,33 @@ func (s *store) end(ctx context.Context, ids []string, reason string, now time.T
 	return errs.Doing("end old webhook deliveries", err)
 }
 
-// foundID is a delivery's id and its request.
-type foundID struct {
-	id  string
-	uid int64
-}
-
-func (f foundID) of() string { return f.id }
-
-// ofRequests returns the deliveries of all rounds of the requests, which are any number.
-func (s *store) ofRequests(ctx context.Context, requests []round.Round) ([]foundID, error) {
-	events, err := s.storedEvents(ctx, `webhook_events WHERE `+s.DB.AnyOf("uid", 1), s.DB.Values(uidsOf(requests)))
+// ofRequests returns the deliveries of the requests' rounds up to a number: the uids of their requests by their ids.
+func (s *store) ofRequests(ctx context.Context, requests []round.Round, upTo int64) (map[string]int64, error) {
+	events, err := s.storedEvents(ctx, `webhook_events WHERE round <= $2 AND `+s.DB.AnyOf("uid", 1),
+		s.DB.Values(uidsOf(requests)), upTo)
 	if err != nil {
 		return nil, err
 	}
-	found, err := database.Query(ctx, s.DB.SQL(ctx), `SELECT id, uid FROM webhook_deliveries WHERE `+s.DB.AnyOf("id", 1),
-		[]any{s.DB.Values(idsOfEvents(events))}, func(f *foundID) []any { return []any{&f.id, &f.uid} })
+	found, err := database.Pairs[string, int64](ctx, s.DB.SQL(ctx), `SELECT id, uid FROM webhook_deliveries
+		WHERE `+s.DB.AnyOf("id", 1), s.DB.Values(idsOfEvents(events)))
 	return found, errs.Doing("read the webhook deliveries of requests", err)
 }
 
-// forget deletes the events of the requests, with their deliveries and attempts. There are no foreign keys, so all
-// three tables are named here; no other transaction sees it half done.
-func (s *store) forget(ctx context.Context, requests []round.Round) (events int64, err error) {
-	found, err := s.ofRequests(ctx, requests)
+// forget deletes the events of the requests' rounds up to a number, with their deliveries and attempts. There are no
+// foreign keys, so all three tables are named here; no other transaction sees it half done.
+func (s *store) forget(ctx context.Context, requests []round.Round, upTo int64) (events int64, err error) {
+	found, err := s.ofRequests(ctx, requests, upTo)
 	if err != nil {
 		return 0, err
 	}
-	ids := s.DB.Values(lists.Of(found, foundID.of))
-	for _, table := range []struct {
-		name, key string
-		values    any
-	}{{"webhook_attempts", "delivery_id", ids}, {"webhook_deliveries", "id", ids},
-		{"webhook_events", "uid", s.DB.Values(uidsOf(requests))}} {
-		statement := `DELETE FROM ` + table.name + ` WHERE ` + s.DB.AnyOf(table.key, 1)
-		if events, err = database.Exec(ctx, s.DB.SQL(ctx), statement, table.values); err != nil {
+	ids := s.DB.Values(slices.Collect(maps.Keys(found)))
+	for _, rows := range []struct {
+		of, key string
+		args    []any
+	}{{"webhook_attempts WHERE ", "delivery_id", []any{ids}}, {"webhook_deliveries WHERE ", "id", []any{ids}},
+		{"webhook_events WHERE round <= $2 AND ", "uid", []any{s.DB.Values(uidsOf(requests)), upTo}}} {
+		statement := `DELETE FROM ` + rows.of + s.DB.AnyOf(rows.key, 1)
+		if events, err = database.Exec(ctx, s.DB.SQL(ctx), statement, rows.args...); err != nil {
 			return 0, err
 		}
 	}

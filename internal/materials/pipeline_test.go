@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -496,15 +495,14 @@ func (w *world) Reserve(want int) (int, func()) { return want, func() {} }
 
 func (w *world) End(context.Context, time.Time, string) error { return nil }
 
-func (w *world) Hold(_ context.Context, all []round.Round) ([]round.Round, error) { return all, nil }
+func (w *world) Hold(_ context.Context, all []round.Round, _ int64) ([]round.Round, error) {
+	return all, nil
+}
 
-func (w *world) Forget(ctx context.Context, latest []round.Round) (events int64, err error) {
-	for _, r := range latest {
-		deleted := w.db.From(ctx).Exec(`DELETE FROM webhook_events WHERE uid = ?`, r.UID)
-		events += deleted.RowsAffected
-		err = errors.Join(err, deleted.Error)
-	}
-	return events, err
+func (w *world) Forget(ctx context.Context, latest []round.Round, upTo int64) (events int64, err error) {
+	uids := lists.Of(latest, func(r round.Round) int64 { return r.UID })
+	deleted := w.db.From(ctx).Exec(`DELETE FROM webhook_events WHERE uid IN ? AND round <= ?`, uids, upTo)
+	return deleted.RowsAffected, deleted.Error
 }
 
 func (w *world) BodyOf(_, uid, number string) string {

@@ -87,7 +87,7 @@ func TestRoundOf_a_webhook_id_is_that_of_its_delivery_as_long_as_there_is_one(t 
 		for _, other := range []string{"", "msg_1", "theirs", ids["3own"] + "x", "msg_0007txTR1n1KmaCp7yQ"} {
 			check(other, 0, 0, false)
 		}
-		if n, err := r.Forget(t.Context(), []round.Round{sent.Round}); n != 1 || err != nil {
+		if n, err := r.Forget(t.Context(), []round.Round{sent.Round}, 3); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		check(ids["3own"], 0, 0, false)
@@ -112,7 +112,7 @@ func TestRequest_of_very_many_rounds_is_shown_and_forgotten(t *testing.T) {
 		if ids := r.ids(newest.Round); len(ids) != 2 {
 			t.Errorf("%v", ids)
 		}
-		if n, err := r.Forget(t.Context(), []round.Round{newest.Round}); n != rounds || err != nil {
+		if n, err := r.Forget(t.Context(), []round.Round{newest.Round}, rounds); n != rounds || err != nil {
 			t.Errorf("%d events were deleted: %v", n, err)
 		}
 		if left := r.list(deliveries.Filter{}); len(left) != 2 || left[0].RequestID != 2 || left[1].RequestID != 2 {

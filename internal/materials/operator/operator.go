@@ -27,12 +27,12 @@ type Requests interface {
 type Events interface {
 	// End makes dead, for the reason, all that has been pending for suppliers' receivers since before the given time.
 	End(ctx context.Context, before time.Time, reason string) error
-	// Hold keeps what is sent for the requests as it is until the caller's transaction ends, and returns those of the
-	// requests for which nothing is pending.
-	Hold(ctx context.Context, requests []round.Round) (over []round.Round, err error)
-	// Forget deletes, in the transaction of Hold, the events of all rounds of the requests that it returned, with their
+	// Hold keeps what is sent for the requests in the rounds up to a number as it is until the caller's transaction ends,
+	// and returns those of the requests for which nothing of that is pending.
+	Hold(ctx context.Context, requests []round.Round, upTo int64) (over []round.Round, err error)
+	// Forget deletes, in the transaction of Hold, the events of these rounds of the requests that it returned, with their
 	// deliveries, and returns how many events they were.
-	Forget(ctx context.Context, requests []round.Round) (events int64, err error)
+	Forget(ctx context.Context, requests []round.Round, upTo int64) (events int64, err error)
 	// BodyOf returns the SQL expression of the body of a round's event; null: it is not stored. It is given those of the
 	// supplier's id, the request's uid and the round's number.
 	BodyOf(supplier, uid, number string) string

@@ -117,9 +117,9 @@ func TestPrune_reads_what_it_deletes_however_many_requests_the_supplier_has(t *t
 			return n
 		}
 		before := read()
-		err := s.prune(ctx, rounds)
-		if n := read() - before; n > 2*pruneBatch {
-			t.Errorf("%d rows were read to delete %d", n, pruneBatch)
+		deleted, err := s.prune(ctx, rounds, 1)
+		if n := read() - before; n > 2*pruneBatch || deleted != pruneBatch {
+			t.Errorf("%d rows were read to delete %d", n, deleted)
 		}
 		return err
 	})
@@ -137,10 +137,10 @@ func (noEvents) BodyOf(_, _, _ string) string { return `NULL` }
 type others struct{ Events }
 
 func (others) End(context.Context, time.Time, string) error { return nil }
-func (others) Hold(_ context.Context, rounds []round.Round) ([]round.Round, error) {
+func (others) Hold(_ context.Context, rounds []round.Round, _ int64) ([]round.Round, error) {
 	return rounds, nil
 }
-func (others) Forget(context.Context, []round.Round) (events int64, err error) {
+func (others) Forget(context.Context, []round.Round, int64) (events int64, err error) {
 	return 0, nil
 }
 

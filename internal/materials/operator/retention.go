@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -11,8 +12,8 @@ import (
 	"github.com/supplyhub/supplyhub/internal/sleep"
 )
 
-// pruneBatch is how many requests are deleted in one transaction.
-const pruneBatch = 500
+// One transaction deletes so many requests at most, and so many rounds: others cannot write to SQLite meanwhile.
+const pruneBatch, pruneRounds = 500, 1000
 
 // pruneAgain is when a batch is tried again that another process's held up.
 const pruneAgain = 100 * time.Millisecond
@@ -39,10 +40,12 @@ func Before(at time.Time) Old {
 	return Old{at, "not delivered by " + at.UTC().Format(time.RFC3339)}
 }
 
-// Prune deletes the old requests, each in one transaction with all that belongs to it: rounds, events, deliveries. A
-// delivery to a supplier's receiver that has been pending for as long is dead before. An enqueued request stays, and so
-// does one of which something else is pending. Afterwards a supplier may use such an id for another request, which has
-// nothing in common with the old one.
+// Prune deletes the old requests, each in one transaction with all that belongs to it: rounds, events, deliveries. One
+// of more than pruneRounds loses its earliest rounds before, in transactions of their own. Until the last one, in which
+// it goes itself, it is shown as it was, with the estimates of its last round and with fewer rounds before; after a
+// crash the next run deletes the rest. A delivery to a supplier's receiver that has been pending for as long is dead
+// before. An enqueued request stays, and so does one of which something else is pending, with the rounds from there on.
+// Afterwards a supplier may use such an id for another request, which has nothing in common with the old one.
 func (s *Service) Prune(ctx context.Context, old Old) (Pruned, error) {
 	if err := s.deps.Events.End(ctx, old.Before, old.Reason); err != nil {
 		return Pruned{}, fmt.Errorf("end old deliveries: %w", err)
@@ -70,15 +73,17 @@ func (s *Service) prune(ctx context.Context, what pruning) (p Pruned, err error)
 			return p, fmt.Errorf("prune requests: %w", err)
 		}
 		err := database.BySupplier(s.deps.DB, old, func(r round.Round) string { return r.SupplierID },
-			func(rounds []round.Round) error {
-				if len(rounds) == 0 {
-					return nil
+			func(rounds []round.Round) (err error) {
+				for upTo := int64(pruneRounds); len(rounds) > 0 && err == nil; upTo += pruneRounds {
+					err = s.deps.DB.InTx(ctx, "delete old requests", func(ctx context.Context) error {
+						batch, left, held, err := s.pruneUpTo(ctx, rounds, upTo, what)
+						p.Requests, p.Events = p.Requests+batch.Requests, p.Events+batch.Events
+						rounds, alone = left, alone && held
+						return err
+					})
+					writing = s.deps.DB.Yield(ctx, writing)
 				}
-				return s.deps.DB.InTx(ctx, "delete old requests", func(ctx context.Context) error {
-					batch, held, err := s.pruneBatch(ctx, rounds, what)
-					p.Requests, p.Events, alone = p.Requests+batch.Requests, p.Events+batch.Events, alone && held
-					return err
-				})
+				return err
 			})
 		if err != nil {
 			return p, fmt.Errorf("prune requests: %w", err)
@@ -87,32 +92,33 @@ func (s *Service) prune(ctx context.Context, what pruning) (p Pruned, err error)
 			from, more = begin, what.waits
 			sleep.For(ctx, pruneAgain)
 		}
-		writing = s.deps.DB.Yield(ctx, writing)
 	}
 	return p, ctx.Err()
 }
 
-// pruneBatch deletes those of the requests that are still to be deleted; none, and held is false, while another process
-// prunes. Deliveries are locked before requests, as everywhere.
-func (s *Service) pruneBatch(ctx context.Context, rounds []round.Round, what pruning) (p Pruned, held bool, err error) {
+// pruneUpTo deletes the rounds up to a number of those requests that are still to be deleted, and returns which of them
+// have more; none, and held is false, while another process prunes. Deliveries are locked before requests, as
+// everywhere.
+func (s *Service) pruneUpTo(ctx context.Context, rounds []round.Round, upTo int64, what pruning) (
+	p Pruned, left []round.Round, held bool, err error) {
 	if held, err = s.deps.DB.TryLock(ctx, "retention"); err != nil || !held {
-		return p, held, err
+		return p, nil, held, err
 	}
 	if !what.dropped {
-		if rounds, err = s.deps.Events.Hold(ctx, rounds); err != nil {
-			return p, true, err
+		if rounds, err = s.deps.Events.Hold(ctx, rounds, upTo); err != nil {
+			return p, nil, true, err
 		}
 	}
 	if rounds, err = s.store.lockOld(ctx, rounds, what); err != nil || len(rounds) == 0 {
-		return p, true, err
+		return p, nil, true, err
 	}
 	if !what.dropped {
-		if p.Events, err = s.deps.Events.Forget(ctx, rounds); err != nil {
-			return p, true, err
+		if p.Events, err = s.deps.Events.Forget(ctx, rounds, upTo); err != nil {
+			return p, nil, true, err
 		}
 	}
-	p.Requests = int64(len(rounds))
-	return p, true, s.store.prune(ctx, rounds)
+	p.Requests, err = s.store.prune(ctx, rounds, upTo)
+	return p, slices.DeleteFunc(rounds, func(r round.Round) bool { return r.Number <= upTo }), true, err
 }
 
 // madeBefore returns when all requests of a partition were made, whatever the clocks of those days: a day after it was

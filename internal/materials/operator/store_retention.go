@@ -13,7 +13,8 @@ import (
 const isOld = `status <> 'enqueued' AND created_at < $2 AND updated_at < $3`
 
 // old looks at the next requests from a uid on, in the order in which they were accepted. It returns those that are to
-// be deleted, the uid that it would go on from, and whether there may be more.
+// be deleted, one or as many as have pruneRounds together, the uid that it would go on from, and whether there may be
+// more.
 func (s *store) old(ctx context.Context, from int64, what pruning, limit int) (
 	old []round.Round, next int64, more bool, err error) {
 	type candidate struct {
@@ -28,9 +29,13 @@ func (s *store) old(ctx context.Context, from int64, what pruning, limit int) (
 	if err != nil || len(rows) == 0 {
 		return nil, from, false, err
 	}
+	left := int64(pruneRounds)
 	for _, row := range rows {
 		more = more || row.madeBefore
 		if row.old {
+			if left -= row.Number; left < 0 && len(old) > 0 {
+				return old, row.UID, true, nil
+			}
 			old = append(old, row.Round)
 		}
 	}
@@ -67,15 +72,15 @@ func (s *store) holds(ctx context.Context, p round.Partition, since time.Time) (
 	return is, err
 }
 
-// prune deletes the requests with the rounds that are over.
-func (s *store) prune(ctx context.Context, requests []round.Round) error {
+// prune deletes the requests' rounds up to a number. A request goes with its last one; it returns how many did.
+func (s *store) prune(ctx context.Context, requests []round.Round, upTo int64) (deleted int64, err error) {
 	uids := lists.Of(requests, func(r round.Round) int64 { return r.UID })
-	for _, table := range []string{"material_rounds", "material_requests"} {
-		_, err := database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM `+table+` WHERE uid > 0 AND `+s.db.AnyOf("uid", 1),
-			s.db.Values(uids))
+	for _, rounds := range []string{"material_rounds WHERE number", "material_requests WHERE round"} {
+		deleted, err = database.Exec(ctx, s.db.SQL(ctx), `DELETE FROM `+rounds+` <= $2 AND uid > 0 AND `+s.db.AnyOf("uid", 1),
+			s.db.Values(uids), upTo)
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return deleted, nil
 }
