@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +52,10 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, rep
 	err = s.deps.DB.Load(ctx, "tracker_records", names, source,
 		func(ctx context.Context, store func() (int64, error)) error {
 			// One load of a client at a time: ids ascend in the order in which loads become visible.
-			locked, err := s.store.lockClient(ctx, clientID)
-			if err != nil {
-				return err
+			if alone, err := s.deps.DB.TryLock(ctx, "tracker load "+clientID); err != nil || !alone {
+				return cmp.Or(err, error(errs.New(errs.Conflict, "Another load of this client is under way; nothing was loaded.")))
 			}
-			maxID, days, err := s.store.loadedBefore(ctx, locked.number)
+			maxID, days, err := s.store.loadedBefore(ctx, client.number)
 			if err != nil {
 				return err
 			}
@@ -67,10 +67,14 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, rep
 			if len(days) > 0 && !replace {
 				loaded.Warnings = append(loaded.Warnings, "the client had records of "+daysText(days)+
 					" already, which are kept: --replace takes their place")
-			} else if err := s.store.remove(ctx, locked.number, maxID, days); err != nil {
+			} else if err := s.store.remove(ctx, client.number, maxID, days); err != nil {
 				return err
 			}
-			return s.grantView(ctx, locked)
+			// Only now: no change of the client waits for the file. It is as the changes have left it.
+			if client, err = s.store.lockClient(ctx, clientID); err != nil {
+				return err
+			}
+			return s.grantView(ctx, client)
 		})
 	if err != nil {
 		if errs.KindOf(err) == errs.Invalid {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,5 +167,60 @@ func TestPlans(t *testing.T) {
 		if strings.Contains(text, "Seq Scan") || sorted.MatchString(text) || !strings.Contains(text, "Index") {
 			t.Errorf("%s:\n%s", name, text)
 		}
+	}
+}
+
+// A file may come slowly. While it comes an operator's changes of the client are made, and hold after the load.
+func TestLoad_keeps_nobody_waiting_while_its_file_comes(t *testing.T) {
+	t.Parallel()
+	db := databasetest.Open(t, database.Postgres) // on SQLite a load is a process of its own, which puts the rows aside
+	f, ctx := newFleet(t, db), context.WithoutCancel(t.Context())
+	viewWith(t, db, "other", nil)
+	load := func(file io.Reader) error {
+		_, err := f.service.Load(ctx, f.client.ID, file, false)
+		return err
+	}
+	file, rest := io.Pipe()
+	loaded := make(chan error)
+	go func() {
+		err := load(file)
+		_ = file.CloseWithError(io.ErrClosedPipe) // a load that is refused reads no more
+		loaded <- err
+	}()
+	line := `{"imei":1,"dt_carga":"2026-11-20","dispositivo":"` + strings.Repeat("x", 1<<10) + `"}` + "\n"
+	for range 1 << 10 { // more than is read ahead: the rows are being stored
+		if _, err := io.WriteString(rest, line); err != nil {
+			t.Fatal(<-loaded)
+		}
+	}
+	if _, err := f.service.SetViews(ctx, f.client.ID, []string{"other"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.service.RotateKey(ctx, f.client.ID, 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.service.SetActive(ctx, f.client.ID, false); err != nil {
+		t.Error(err)
+	}
+	if err := load(strings.NewReader(line)); errs.KindOf(err) != errs.Conflict {
+		t.Errorf("a second load: %v", err)
+	}
+	other, err := f.service.CreateClient(ctx, "another", nil)
+	if err == nil {
+		_, err = f.service.Load(ctx, other.ID, strings.NewReader(line), false)
+	}
+	if err != nil {
+		t.Errorf("a load of another client: %v", err)
+	}
+	_ = rest.Close()
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
+	clients, err := f.service.ListClients(ctx)
+	if err != nil || clients[0].Active || !slices.Equal(clients[0].Views, []string{"other"}) {
+		t.Errorf("after the load: %+v, %v", clients, err)
+	}
+	if err := load(strings.NewReader(line)); err != nil {
+		t.Errorf("the next load: %v", err)
 	}
 }

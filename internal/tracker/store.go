@@ -181,7 +181,7 @@ func (s *store) shareView(ctx context.Context, name string) error {
 }
 
 // loadedBefore reads the largest id and the load dates that a client has in the built-in store before a load, once
-// lockClient keeps other loads out.
+// other loads are kept out.
 func (s *store) loadedBefore(ctx context.Context, client int64) (maxID int64, days []string, err error) {
 	_, err = database.One(ctx, s.db.SQL(ctx), `SELECT max_id FROM tracker_versions WHERE client_number = $1`,
 		[]any{client}, &maxID)
