@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -51,10 +52,7 @@ const (
 // Others returns the reader of views that other roles own: by the login of OthersURL where there is one, else by the
 // reader's own. Only Isolated may be used.
 func (r *Rows) Others() *Rows {
-	if r.others == nil {
-		return r
-	}
-	return r.others
+	return cmp.Or(r.others, r)
 }
 
 // OthersApart reports whether views of others are read by a login of their own; SQLite has no logins.
@@ -94,11 +92,13 @@ func (r *Rows) Isolated(ctx context.Context, fn func(Select) error) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
 	defer cancel()
-	end, err := r.turn(waiting)
-	if err != nil {
-		return Translate(err)
+	for _, turns := range []chan struct{}{r.views, r.turns} { // one turn always stays for pages of the service's own
+		end, err := r.turn(waiting, turns)
+		if err != nil {
+			return Translate(err)
+		}
+		defer end()
 	}
-	defer end()
 	conn, err := r.pool.Acquire(waiting)
 	if err != nil {
 		return Translate(err)

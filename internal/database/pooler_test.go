@@ -218,3 +218,38 @@ func TestRows_look_as_clients_get_them_whatever_the_address_says_in_any_letter_c
 		})
 	}
 }
+
+// Nobody knows how long a view of others takes. With however few connections, pages of the service's own do not wait.
+func TestReaders_keep_a_connection_from_views_of_others(t *testing.T) {
+	t.Parallel()
+	list := roads()
+	list["as few as may be"] = func(_ *testing.T, url string) string { return url + "&pool_max_conns=4" }
+	for name, address := range list {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := raw(t, address(t, databasetest.Postgres(t)), "")
+			rows := db.Rows(time.Second) // for which a page waits; a view of others holds its connection until it ends
+			t.Cleanup(rows.Close)
+			if err := db.Ping(t.Context()); err != nil { // how settings are carried is known
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			reads := make(chan struct{})
+			once := sync.OnceFunc(func() { close(reads) })
+			var views sync.WaitGroup
+			defer views.Wait()
+			defer end()
+			for range db.OthersAtOnce() { // some may wait for the others
+				views.Go(func() {
+					_ = rows.Isolated(ctx, func(database.Select) error { once(); <-ctx.Done(); return nil })
+				})
+			}
+			<-reads
+			for range 3 {
+				if err := rows.Select(t.Context(), `SELECT 1`, func([][]byte) error { return nil }); err != nil {
+					t.Errorf("a page: %v", err)
+				}
+			}
+		})
+	}
+}

@@ -38,6 +38,7 @@ const (
 	writers      = 16 // connections, when the address does not say pool_max_conns
 	readers      = 8
 	fewest       = 4                // connections that a process needs to get its work done
+	leastRead    = 2                // of these: one for pages, while a view of others holds the other one
 	readerShare  = 4                // of pool_max_conns, one in so many connections is a reader's
 	connectWait  = 15 * time.Second // for a host's answer, when the address does not say connect_timeout: it may be busy
 	nextHost     = 2 * time.Second  // the same where there is another host
@@ -79,7 +80,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	s := &server{config: config}
 	cfg.MaxConns, s.readers, s.others = share(ctx, config, cfg.MaxConns)
 	if !config.NoReaders {
-		s.few = 1
+		s.few = leastRead
 	}
 	s.session = s.configure(cfg, config.URL, settings[config.Profile], "supplyhub")
 	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -157,8 +158,8 @@ func parameter(address, name string) string {
 
 // share divides pool_max_conns, which holds for the whole process: how many connections write, how many a reader has,
 // and how many read views of others at once. A quarter of all read, at most eight, and a quarter of those, but one at
-// least, views of others. Where these have a login of their own they have as many connections of their own: not a
-// reader's last ones.
+// least, views of others: not a reader's last one. Where these have a login of their own they have as many connections
+// of their own.
 func share(ctx context.Context, config Config, limit int32) (write, read, others int32) {
 	write, read = writers, readers
 	if parameter(config.URL, "pool_max_conns") != "" {
@@ -176,6 +177,7 @@ func share(ctx context.Context, config Config, limit int32) (write, read, others
 	others = max(read/readerShare, 1)
 	switch {
 	case config.OthersURL == "":
+		read, write = max(read, leastRead), write-max(leastRead-read, 0)
 	case read >= readerShare:
 		read -= others
 	default:

@@ -38,8 +38,9 @@ type Rows struct {
 	session *session      // PostgreSQL only
 	pool    *pgxpool.Pool // PostgreSQL only; connects when it is used
 	fault   error         // why there is no pool
-	turns   chan struct{} // PostgreSQL only; see turn
 	others  *Rows         // see Others
+
+	turns, views chan struct{} // PostgreSQL only; see turn: of all, and of those that views of others may have
 }
 
 // Select runs one statement and calls each for every row. The fields, nil for NULL, are valid during the call only.
@@ -85,7 +86,7 @@ func (r *Rows) Select(ctx context.Context, query string, each func(fields [][]by
 		return r.fault
 	}
 	if r.carried() {
-		end, err := r.turn(ctx)
+		end, err := r.turn(ctx, r.turns)
 		if err != nil {
 			return r.report(err)
 		}
@@ -102,14 +103,13 @@ func (r *Rows) carried() bool {
 
 // turn waits for one of the connections that may be used at once, where those are fewer than the pool's: behind a
 // pooler, and while the server has none left.
-func (r *Rows) turn(ctx context.Context) (end func(), err error) {
-	pooled := !r.carried() && !r.db.server.limited
-	if !pooled && !r.db.server.tight.Load() {
+func (r *Rows) turn(ctx context.Context, turns chan struct{}) (end func(), err error) {
+	if (r.carried() || r.db.server.limited) && !r.db.server.tight.Load() {
 		return func() {}, nil
 	}
 	select {
-	case r.turns <- struct{}{}:
-		return func() { <-r.turns }, nil
+	case turns <- struct{}{}:
+		return func() { <-turns }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -117,7 +117,7 @@ func (r *Rows) turn(ctx context.Context) (end func(), err error) {
 
 // inTx runs fn in a transaction that can change nothing and has the reader's settings.
 func (r *Rows) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
-	end, err := r.turn(ctx)
+	end, err := r.turn(ctx, r.turns)
 	if err != nil {
 		return err
 	}
@@ -132,10 +132,8 @@ func (r *Rows) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
 		}
 		conn.Release()
 	}()
-	options := pgx.TxOptions{
-		BeginQuery: begin("isolation level read committed read only", r.session.decided().local),
-	}
-	return pgx.BeginTxFunc(ctx, conn, options, fn)
+	statement := begin("isolation level read committed read only", r.session.decided().local)
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: statement}, fn)
 }
 
 // report distinguishes a statement that was too slow from one that is wrong.
@@ -164,7 +162,7 @@ func (r *Rows) open(variable, address, name, bitmaps string, most int32) error {
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return fmt.Errorf("open the reading pool: %w", err)
 	}
-	r.turns = make(chan struct{}, max(s.few, 1))
+	r.turns, r.views = make(chan struct{}, max(s.few, 1)), make(chan struct{}, max(s.few-1, 1))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads = append(s.reads, r)
