@@ -1,7 +1,6 @@
 package tracker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +51,12 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, rep
 	err = s.deps.DB.Load(ctx, "tracker_records", names, source,
 		func(ctx context.Context, store func() (int64, error)) error {
 			// One load of a client at a time: ids ascend in the order in which loads become visible.
-			if alone, err := s.deps.DB.TryLock(ctx, "tracker load "+clientID); err != nil || !alone {
-				return cmp.Or(err, error(errs.New(errs.Conflict, "Another load of this client is under way; nothing was loaded.")))
+			alone, err := s.deps.DB.TryLock(ctx, "tracker load "+clientID)
+			if err != nil {
+				return err
+			}
+			if !alone {
+				return errs.New(errs.Conflict, "Another load of this client is under way; nothing was loaded.")
 			}
 			maxID, days, err := s.store.loadedBefore(ctx, client.number)
 			if err != nil {
