@@ -31,7 +31,8 @@ type Authenticator interface {
 	Identify(c *gin.Context, scope string) (caller.Principal, error)
 }
 
-// eventSkew is how far a supplier's clock may be ahead of the database's, and so an event.
+// eventSkew is how far a supplier's clock may be from the database's: an event may lie so far in the future, and one
+// that is further back than its round began belongs to an earlier one.
 const eventSkew = 5 * time.Minute
 
 // sender is who sent an event and under which id. An empty supplierID may speak for every supplier.

@@ -24,6 +24,7 @@ type life struct {
 	status    materials.Status
 	received  int64 // the latest round whose own event was taken
 	estimates string
+	began     time.Time // when the round began
 	posted    time.Time // of the latest event of this round that a supplier posted
 }
 
@@ -75,7 +76,7 @@ func (m *modelRun) submit(t *rapid.T) {
 		t.Fatal(err)
 	}
 	if m.lives[id] == nil {
-		m.lives[id] = &life{at: m.processes[0].round(m.supplier, id), status: materials.Enqueued}
+		m.lives[id] = &life{at: m.processes[0].round(m.supplier, id), status: materials.Enqueued, began: p.clock()}
 	}
 }
 
@@ -120,7 +121,7 @@ func (m *modelRun) post(t *rapid.T) {
 		want = 400
 	case l == nil:
 		want = 404
-	case !at.Before(l.posted):
+	case !at.Before(l.posted) && !at.Before(l.began.Add(-5*time.Minute)):
 		l.status, l.estimates, l.posted = materials.Estimated, name, at
 	}
 	m.expect(t, p.deliver(name, event(m.supplier, id, at, name)), want)
@@ -132,7 +133,7 @@ func (m *modelRun) reestimate(t *rapid.T) {
 	if l == nil {
 		want = 404
 	} else if l.status != materials.Enqueued {
-		l.status, l.posted, l.at.Number = materials.Enqueued, time.Time{}, l.at.Number+1
+		l.status, l.began, l.posted, l.at.Number = materials.Enqueued, p.clock(), time.Time{}, l.at.Number+1
 	}
 	m.expect(t, p.reestimate(m.supplier, id), want)
 }

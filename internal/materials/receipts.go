@@ -18,8 +18,8 @@ import (
 // supplier that estimates by itself, of an unknown request) is decided one by one with the request's row locked.
 //
 // An event may come twice, late, or after its request was deleted and its id used again. The uid and the number of the
-// round decide, never a clock; only events that a supplier itself posted in one round are compared by their timestamp.
-// An event that changes nothing is answered 200, so that the sender stops.
+// round decide, never a clock; only events that a supplier posted itself are compared by their timestamp. An event that
+// changes nothing is answered 200, so that the sender stops.
 
 const (
 	receiptBatch   = 128 // received events that share a transaction
@@ -48,7 +48,7 @@ const (
 	receiptStored                       // the estimates are the request's now
 	// Received before, or of an earlier round, or of an earlier life of the id: nothing changed.
 	receiptObsolete
-	// A supplier's own, older than the last such one of the round: only its webhook-id is remembered.
+	// A supplier's own, older than the round or than a newer one of it: only its webhook-id is remembered.
 	receiptStale
 	receiptTooLate // an estimate is selected already: refused
 )
@@ -59,6 +59,7 @@ type receiptState struct {
 	status     Status
 	uid, round int64
 	received   int64        // the latest round whose own event was received
+	began      int64        // when the round began
 	postedAt   *int64       // of the latest event of this round that the supplier posted itself, nil when there is none
 	webhookIDs string       // the marks of those events' webhook-ids
 	latest     *receiptItem // what this batch stores, nil for nothing
@@ -71,7 +72,8 @@ func (r *receiptState) apply(item receiptItem) receiptResult {
 		return receiptUnknown
 	case item.own && (item.uid != r.uid || item.number != r.round), r.knows(item):
 		return receiptObsolete
-	case !item.own && r.postedAt != nil && item.postedAt < *r.postedAt:
+	case !item.own && (item.postedAt < r.began-eventSkew.Microseconds() ||
+		r.postedAt != nil && item.postedAt < *r.postedAt):
 		r.webhookIDs += item.mark()
 		return receiptStale
 	case !r.status.CanBecome(Estimated):

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,37 +52,6 @@ func TestEvent_of_a_supplier_never_stops_a_later_round(t *testing.T) {
 		expect(t, p.deliverOwn(p.round("acme", 1), event("acme", 1, noon, "ours")), 200)
 		if r := p.row("acme", 1); r.Status != "estimated" || !slices.Equal(r.estimateIDs(), []string{"ours"}) {
 			t.Errorf("the request is %s with %v", r.Status, r.estimateIDs())
-		}
-	})
-}
-
-// Of a supplier's own events only the last of the same round counts: no clock says of which round one is.
-func TestEvent_of_a_supplier_is_compared_with_those_of_its_round_and_with_no_clock(t *testing.T) {
-	t.Parallel()
-	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		p := newPipeline(t, db, nil)
-		p.enqueue("acme", 1)
-		for _, tt := range []struct {
-			name, webhookID string
-			again           bool // the request is estimated again before
-			made            time.Duration
-			want            string // the estimates that the request has then
-		}{
-			{"the first of a round, made long before", "theirs_1", false, -time.Hour, "theirs_1"},
-			{"an older one of the same round", "theirs_2", false, -2 * time.Hour, "theirs_1"},
-			{"the first of the next round, older still", "theirs_3", true, -3 * time.Hour, "theirs_3"},
-			{"the same webhook-id as in an earlier round", "theirs_1", true, time.Minute, ""},
-			{"one that was older than another of an earlier round", "theirs_2", false, time.Minute, ""},
-			{"a new one, older than all of them", "theirs_4", false, -4 * time.Hour, "theirs_4"},
-		} {
-			if tt.again {
-				expect(t, p.reestimate("acme", 1), 202)
-			}
-			expect(t, p.deliver(tt.webhookID, event("acme", 1, noon.Add(tt.made), tt.webhookID)), 200)
-			got := p.get("acme", "/1")
-			if shown := strings.Join(shownEstimates(got), " "); shown != tt.want {
-				t.Errorf("%s: the request is %s with %q, want %q", tt.name, got["status"], shown, tt.want)
-			}
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 // supplier posts itself are in no event and so in the row.
 
 // webhookIDsLimit is about how many bytes of webhook-ids are remembered of a request; beyond it the oldest are
-// forgotten, and should one of them come again in its round, its event is older than the stored one.
+// forgotten, and should one of them come again, its event is older than the stored one.
 const webhookIDsLimit = 16 << 10
 
 // mark returns how a webhook-id is kept in the column webhook_ids.
@@ -99,11 +99,11 @@ func (s *store) lockReceipts(ctx context.Context, keys []requestKey) (map[reques
 		requestKey
 		receiptState
 	}
-	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys,
-		`supplier_id, id, status, uid, round, received, posted_at, webhook_ids`, true,
-		`SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.posted_at, r.webhook_ids FROM %s`,
+	rows, err := queryRequests(ctx, s, s.db.SQL(ctx), keys, `supplier_id, id, status, uid, round, received,
+		coalesce(round_at, created_at) AS began, posted_at, webhook_ids`, true,
+		`SELECT r.supplier_id, r.id, r.status, r.uid, r.round, r.received, r.began, r.posted_at, r.webhook_ids FROM %s`,
 		func(r *row) []any {
-			return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.postedAt, &r.webhookIDs}
+			return []any{&r.SupplierID, &r.ID, &r.status, &r.uid, &r.round, &r.received, &r.began, &r.postedAt, &r.webhookIDs}
 		})
 	states := lists.Pairs(rows, func(r row) (requestKey, *receiptState) { return r.requestKey, &r.receiptState })
 	return states, errs.Doing("lock requests", err)

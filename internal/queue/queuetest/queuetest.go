@@ -3,7 +3,6 @@ package queuetest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +39,7 @@ func New(tb testing.TB) *Server {
 // NewIn starts a server that keeps its files in dir.
 func NewIn(tb testing.TB, dir string) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, dir: dir, port: server.RANDOM_PORT}
+	s := &Server{tb: tb, dir: dir, port: FreePort(tb)}
 	s.start()
 	tb.Cleanup(s.Stop)
 	return s
@@ -49,7 +48,7 @@ func NewIn(tb testing.TB, dir string) *Server {
 // NewWithOptions starts a server whose options are changed first.
 func NewWithOptions(tb testing.TB, change func(*server.Options)) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT, change: change}
+	s := &Server{tb: tb, dir: tb.TempDir(), port: FreePort(tb), change: change}
 	s.start()
 	tb.Cleanup(s.Stop)
 	return s
@@ -67,7 +66,7 @@ func NewWithConfig(tb testing.TB, file string, users ...string) *Server {
 	for _, user := range users {
 		passwords += fmt.Sprintf("SUPPLYHUB_%s_PASSWORD: %q\n", strings.ToUpper(user), Password)
 	}
-	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT, config: filepath.Join(tb.TempDir(), "users.conf")}
+	s := &Server{tb: tb, dir: tb.TempDir(), port: FreePort(tb), config: filepath.Join(tb.TempDir(), "users.conf")}
 	if err := os.WriteFile(s.config, append([]byte(passwords), content...), 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -145,5 +144,4 @@ func (s *Server) start() {
 		s.tb.Fatalf("the NATS server was not ready after %s", startTimeout)
 	}
 	s.server = ns
-	s.port = ns.Addr().(*net.TCPAddr).Port
 }
