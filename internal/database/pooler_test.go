@@ -219,7 +219,7 @@ func TestRows_look_as_clients_get_them_whatever_the_address_says_in_any_letter_c
 	}
 }
 
-// Nobody knows how long a view of others takes. With however few connections, pages of the service's own do not wait.
+// How long a view of others takes is not known. With however few connections, pages of the service's own do not wait.
 func TestReaders_keep_a_connection_from_views_of_others(t *testing.T) {
 	t.Parallel()
 	list := roads()

@@ -45,7 +45,7 @@ func TestMemory_of_a_caller_with_the_key_is_not_the_strangers(t *testing.T) {
 				w = d.ask("")
 			})
 			d.engine.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/hold", nil))
-			var envelope struct{ HttpStatusCode int } //nolint:revive // the wire's name
+			var envelope struct{ HttpStatusCode int }
 			if err := json.Unmarshal(w.Body.Bytes(), &envelope); err != nil {
 				t.Fatal(err)
 			}

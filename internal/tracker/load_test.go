@@ -171,7 +171,7 @@ func TestPlans(t *testing.T) {
 }
 
 // A file may come slowly. While it comes an operator's changes of the client are made, and hold after the load.
-func TestLoad_keeps_nobody_waiting_while_its_file_comes(t *testing.T) {
+func TestLoad_keeps_no_operator_waiting_while_its_file_comes(t *testing.T) {
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres) // on SQLite a load is a process of its own, which puts the rows aside
 	f, ctx := newFleet(t, db), context.WithoutCancel(t.Context())
