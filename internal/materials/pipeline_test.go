@@ -512,7 +512,7 @@ func (w *world) BodyOf(_, uid, number string) string {
 func (w *world) BodyOfOne(of, uid, number string) string { return w.BodyOf(of, uid, number) }
 
 // ownID and theirID are the webhook-ids of a round's two deliveries, as far as the world knows them.
-func ownID(r round.Round) string { return fmt.Sprintf("msg_own_%d_%d", r.UID, r.Number) }
+func ownID(r round.Round) string   { return fmt.Sprintf("msg_own_%d_%d", r.UID, r.Number) }
 func theirID(r round.Round) string { return fmt.Sprintf("msg_theirs_%d_%d", r.UID, r.Number) }
 
 func (w *world) RoundOf(_ context.Context, id string) (uid, number int64, own bool, err error) {
