@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -106,7 +107,8 @@ func (r *Rows) Isolated(ctx context.Context, fn func(Select) error) error {
 	defer conn.Release()
 	defer r.leave(ctx, conn.Conn())
 	conn.Conn().PgConn().CustomData()[isolatedKey] = true
-	if _, err := conn.Exec(waiting, begin("isolation level repeatable read read only", r.settings("on"))); err != nil {
+	local := slices.Concat(r.session.decided().local, r.settings("on"))
+	if _, err := conn.Exec(waiting, begin("isolation level repeatable read read only", local)); err != nil {
 		return Translate(err)
 	}
 	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {

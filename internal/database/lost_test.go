@@ -84,3 +84,30 @@ func TestTable_that_a_lost_process_reads_is_free_soon(t *testing.T) {
 		})
 	}
 }
+
+func TestReaders_have_the_limit_of_a_lost_process_or_the_address_s_own(t *testing.T) {
+	t.Parallel()
+	for name, address := range roads() {
+		for given, want := range map[string]string{"": "3s", "&idle_in_transaction_session_timeout=7s": "7s"} {
+			t.Run(name+given, func(t *testing.T) {
+				t.Parallel()
+				rows := raw(t, address(t, databasetest.Postgres(t))+given, "").Rows(time.Minute)
+				t.Cleanup(rows.Close)
+				const limit = `SELECT current_setting('idle_in_transaction_session_timeout')`
+				is := func(fields [][]byte) error {
+					if got := string(fields[0]); got != want {
+						t.Errorf("it is %s, want %s", got, want)
+					}
+					return nil
+				}
+				if err := rows.Select(t.Context(), limit, is); err != nil {
+					t.Error(err)
+				}
+				ofOthers := func(read database.Select) error { return read(t.Context(), limit, is) }
+				if err := rows.Isolated(t.Context(), ofOthers); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}

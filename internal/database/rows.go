@@ -157,7 +157,7 @@ func (r *Rows) open(variable, address, name, bitmaps string, most int32) error {
 	for _, w := range wanted {
 		delete(cfg.ConnConfig.RuntimeParams, w.name) // an address's own value is for the writers
 	}
-	r.session = s.configure(cfg, address, wanted, name)
+	r.session = s.configure(cfg, address, slices.Concat(lost, wanted), name)
 	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, address == s.config.ReadURL)
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return fmt.Errorf("open the reading pool: %w", err)
@@ -186,7 +186,7 @@ func target(cfg *pgx.ConnConfig, address string, replica bool) pgconn.ValidateCo
 // values look as clients get them. Without bitmaps the service's own pages come as their index has them: the planner
 // would take a table that was filled a moment ago for a small one, and sort all of a client's records for each page.
 func (r *Rows) settings(bitmaps string) []setting {
-	return slices.Concat(lost, []setting{
+	return []setting{
 		{name: "default_transaction_read_only", value: "on"},
 		{name: "statement_timeout", value: shown(r.timeout)},
 		{name: "plan_cache_mode", value: "force_generic_plan"},
@@ -194,7 +194,7 @@ func (r *Rows) settings(bitmaps string) []setting {
 		{name: "jit", value: "off"}, // compiling a page's plan takes 400 times as long as the page
 		{name: "datestyle", value: "ISO, MDY"},
 		{name: "timezone", value: "America/Sao_Paulo"},
-	})
+	}
 }
 
 // shown returns a duration as PostgreSQL shows it: the largest unit that divides it.

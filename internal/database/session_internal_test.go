@@ -28,8 +28,7 @@ func TestRoles_have_the_settings_of_serving(t *testing.T) {
 // A lost process is found between two statements by the server, in a statement and outside of one by the network.
 func TestConnections_of_each_kind_have_the_limits_of_a_lost_process(t *testing.T) {
 	t.Parallel()
-	for name, has := range map[string][]setting{"serving": settings[Serving], "maintenance": settings[Maintenance],
-		"readers": (&Rows{}).settings("on")} {
+	for name, has := range map[string][]setting{"serving": settings[Serving], "maintenance": settings[Maintenance]} {
 		for _, limit := range []string{"idle_in_transaction_session_timeout", "tcp_user_timeout", "tcp_keepalives_idle",
 			"tcp_keepalives_interval"} {
 			if !slices.ContainsFunc(has, func(s setting) bool { return s.name == limit }) {

@@ -23,7 +23,12 @@ func TestParameter_that_no_text_can_be_is_refused_only_where_it_is_read(t *testi
 			return err
 		}
 		violations := append(
-			httpapi.Parameter(query, "name", "must be a name", func(string) bool { return true }),
+			httpapi.Parameter(query, "name", "must be a name", func(text string) bool {
+				if !httpapi.IsText(text) {
+					t.Errorf("the route reads %q", text)
+				}
+				return true
+			}),
 			httpapi.Parameter(query, "n", "must be 1 to 9", httpapi.Natural(new(int), 9))...)
 		if len(violations) > 0 {
 			return errs.InvalidInput("The parameters are not valid.", violations...)
