@@ -34,7 +34,9 @@ func ParseList(q url.Values) (ListQuery, []errs.Violation) {
 		return Natural(&list.Limit, maxLimit)(text) && strconv.Itoa(list.Limit) == text
 	})
 	violations = append(violations, Parameter(q, "cursor", badCursor().Detail, func(text string) bool {
-		list.Cursor = text
+		if IsText(text) { // else it is refused already
+			list.Cursor = text
+		}
 		return text != ""
 	})...)
 	return list, violations

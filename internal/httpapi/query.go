@@ -41,7 +41,7 @@ func Parameter(q url.Values, name, detail string, read func(text string) bool) [
 	switch values := q[name]; {
 	case len(values) > 1:
 		return []errs.Violation{errs.InParameter(name, "must be given only once")}
-	case len(values) == 1 && (!IsText(values[0]) || !read(values[0])):
+	case len(values) == 1 && (!read(values[0]) || !IsText(values[0])):
 		return []errs.Violation{errs.InParameter(name, detail)}
 	default:
 		return nil
