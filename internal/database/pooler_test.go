@@ -123,15 +123,7 @@ func TestRows_through_a_pooler_change_nothing_and_end_at_their_timeout(t *testin
 					t.Errorf("a slow statement: %v", err)
 				}
 			}
-			err := rows.Select(t.Context(), `SELECT to_timestamp($1::bigint)`, func(f [][]byte) error {
-				if got := string(f[0]); got != "1969-12-31 21:00:00-03" {
-					t.Errorf("got %s", got)
-				}
-				return nil
-			}, int64(0))
-			if err != nil {
-				t.Error(err)
-			}
+			looksAsClientsGetIt(t, rows)
 		})
 	}
 }
@@ -194,6 +186,20 @@ func TestCommands_behind_a_pooler_keep_no_connection_that_another_one_needs(t *t
 	}
 }
 
+// looksAsClientsGetIt checks that a moment is written in ISO's form and in the time of São Paulo.
+func looksAsClientsGetIt(t *testing.T, rows *database.Rows) {
+	t.Helper()
+	err := rows.Select(t.Context(), `SELECT to_timestamp($1::bigint)`, func(f [][]byte) error {
+		if got := string(f[0]); got != "1969-12-31 21:00:00-03" {
+			t.Errorf("got %s", got)
+		}
+		return nil
+	}, int64(0))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRows_look_as_clients_get_them_whatever_the_address_says_in_any_letter_case(t *testing.T) {
 	t.Parallel()
 	for name, address := range roads() {
@@ -204,15 +210,7 @@ func TestRows_look_as_clients_get_them_whatever_the_address_says_in_any_letter_c
 				rows := raw(t, url, "").Rows(10 * time.Second)
 				t.Cleanup(rows.Close)
 				for range 2 { // the first one finds out how settings are carried
-					err := rows.Select(t.Context(), `SELECT to_timestamp($1::bigint)`, func(f [][]byte) error {
-						if got := string(f[0]); got != "1969-12-31 21:00:00-03" {
-							t.Errorf("got %s", got)
-						}
-						return nil
-					}, int64(0))
-					if err != nil {
-						t.Fatal(err)
-					}
+					looksAsClientsGetIt(t, rows)
 				}
 			}
 		})
