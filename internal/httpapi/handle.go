@@ -107,7 +107,9 @@ func writeProblem(c *gin.Context, status int, detail string, violations []errs.V
 		Type: problemType(status), Title: http.StatusText(status), Status: status, Detail: detail, Errors: violations,
 	})
 	c.Abort()
-	Bytes(c, status, "application/problem+json", body)
+	if err := Bytes(c, status, "application/problem+json", body); err != nil { // it names many violations
+		RenderProblem(c, err)
+	}
 }
 
 // RetryAfter sets the header of that name when the error says how long to wait, rounded up: no client comes back too

@@ -27,8 +27,7 @@ func JSON(c *gin.Context, status int, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	Bytes(c, status, "application/json; charset=utf-8", body)
-	return nil
+	return Bytes(c, status, "application/json; charset=utf-8", body)
 }
 
 // Answer answers with v and status 200, unless there is an error.
@@ -50,19 +49,19 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Bytes answers with a body that is encoded already and that there is memory for until it is written.
-func Bytes(c *gin.Context, status int, contentType string, body []byte) {
+// Bytes answers with a body that is encoded already. errs.Unavailable, before anything is written: there is no memory
+// for it until then.
+func Bytes(c *gin.Context, status int, contentType string, body []byte) error {
 	h := heldBy(c)
 	size := int64(cap(body))
 	if h.read {
 		size = max(size, h.size) // the request's own body is still there
 	}
 	if !h.take(c, size) {
-		h.giveBack(0)
-		RenderProblem(c, errs.NewUnavailable(tooMuchHeld, time.Second, nil))
-		return
+		return errs.NewUnavailable(tooMuchHeld, time.Second, nil)
 	}
 	Shared(c, status, contentType, body)
+	return nil
 }
 
 // Shared answers with a body that all callers share.

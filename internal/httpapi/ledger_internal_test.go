@@ -178,7 +178,7 @@ func TestLedger_answers_503_in_place_of_an_answer_that_there_is_no_memory_for(t 
 		t.Fatal(err)
 	}
 	c, w := asked(t, l, "acme", nil)
-	JSON(c, http.StatusOK, strings.Repeat("x", 100_000))
+	Handle(func(c *gin.Context) error { return JSON(c, http.StatusOK, strings.Repeat("x", 100_000)) })(c)
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Body.Len() > 1000 {
 		t.Errorf("%d %v with %d bytes", w.Code, w.Header(), w.Body.Len())
 	}

@@ -114,8 +114,7 @@ func AnswerParts[T any](c *gin.Context, head any, name string, parts ...Part[T])
 	}
 	body = append(body, "]}"...)
 	if len(parts) < 2 {
-		Bytes(c, http.StatusOK, contentType, body)
-		return nil
+		return Bytes(c, http.StatusOK, contentType, body)
 	}
 	if err := send(c, &body); err != nil {
 		_ = c.Error(err)

@@ -55,11 +55,7 @@ func (s *Service) Show(c *gin.Context) error {
 	if err != nil {
 		return fmt.Errorf("fetch scoreboard: %w", err)
 	}
-	if err := httpapi.Hold(c, int64(cap(body))); err != nil { // here: a refusal of Bytes has not the route's envelope
-		return err
-	}
-	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
-	return nil
+	return httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
 }
 
 // MethodNotAllowed answers as next does where a route has other methods, on this route with the quota's headers.

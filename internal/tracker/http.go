@@ -49,11 +49,11 @@ func (s *Service) answer(c *gin.Context, read func(context.Context, Client, quer
 		return err
 	}
 	body := append(l.body, "]}"...)
-	httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
+	err = httpapi.Bytes(c, http.StatusOK, "application/json; charset=utf-8", body)
 	if cap(body) <= keptBuffer {
 		s.buffers.Put(&body)
 	}
-	return nil
+	return err
 }
 
 // asKnownNow reads a page. The client that is remembered may be out of date: the page is then read once more with what

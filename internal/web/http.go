@@ -168,8 +168,7 @@ func (s *Site) Render(c *gin.Context, status int, page string, p Page) error {
 	challenge(c, status)
 	c.Header("Cache-Control", "no-store")
 	c.Header("Vary", "Accept-Language, Cookie")
-	httpapi.Bytes(c, status, "text/html; charset=utf-8", b.Bytes())
-	return nil
+	return httpapi.Bytes(c, status, "text/html; charset=utf-8", b.Bytes())
 }
 
 // Outcome is what an action came to; a status of 400 or more says that it failed.
