@@ -67,6 +67,8 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 		"a number that is not finite": {`{"id":1,"shop_code":"a",
 			"materials":[{"material_id":1,"material":"m","sku":"s","width":1e400,"height":1,"quantity":1}]}`,
 			[]string{"/materials/0/width"}},
+		"half of a surrogate pair before other faults": {`{"shop_code":"\ud800","id":"x","materials":[]}`,
+			[]string{"/id", "/shop_code", "/materials"}},
 		"an array at the top": {`[]`, []string{""}},
 		"null at the top":     {`null`, []string{""}},
 	}

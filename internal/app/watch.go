@@ -18,7 +18,7 @@ import (
 
 // How often a process looks whether what was configured works.
 const (
-	lookAgain  = 10 * time.Minute
+	lookAgain  = time.Minute
 	lookSooner = 5 * time.Second // while it does not
 
 	failsFor = 2 // looks in a row: at a start the other side may be starting too

@@ -20,8 +20,8 @@ import (
 )
 
 // Decode reads a T strictly and names EVERY value of a wrong type by its JSON pointer; *T is then what could be read.
-// *T is nil when the text could not be read to its end: not JSON, or not UTF-8. Unknown members are ignored; null is
-// taken for every member and leaves nil. Required members and ranges are the caller's rules.
+// *T is nil when the text could not be read to its end. Unknown members are ignored; null is taken for every member and
+// leaves nil. Required members and ranges are the caller's rules.
 func Decode[T any](raw []byte) (*T, []errs.Violation) {
 	if tooDeep(raw) {
 		return nil, []errs.Violation{errs.At("", "is nested too deeply")}
@@ -32,8 +32,7 @@ func Decode[T any](raw []byte) (*T, []errs.Violation) {
 	}
 	v = new(T)
 	c := collector{raw: raw}
-	err := json.Unmarshal(raw, v, json.WithUnmarshalers(json.UnmarshalFromFunc(c.value)),
-		jsontext.AllowDuplicateNames(true))
+	err := json.Unmarshal(raw, v, json.WithUnmarshalers(json.UnmarshalFromFunc(c.value)), lenient())
 	if !errors.Is(err, errFull) {
 		err = cmp.Or(err, c.walk())
 	}
@@ -89,13 +88,19 @@ func tooDeep(raw []byte) bool {
 	return false
 }
 
+// lenient takes what walk names, so that the text is read to its end.
+func lenient() json.Options {
+	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
 var errFull = errors.New("enough violations")
 
 // collector gathers the violations of one text: at most maxViolations, and as many as their pointers stay small next to
 // the text. A pointer is built whole, and one name, or a thousand levels, may fill the text.
 type collector struct {
 	raw        []byte
-	built      int // bytes of pointers
+	built      int    // bytes of pointers
+	unquoted   []byte // of the last string
 	violations []errs.Violation
 }
 
@@ -142,7 +147,7 @@ func (c *collector) value(dec *jsontext.Decoder, v any) error {
 	if err != nil {
 		return err
 	}
-	if kind == 'n' || json.Unmarshal(raw, v, jsontext.AllowDuplicateNames(true)) != nil && !readsWhole(raw, v, target) {
+	if kind == 'n' || json.Unmarshal(raw, v, lenient()) != nil && !readsWhole(raw, v, target) {
 		return c.add(dec.StackPointer(), expectation(v, target, raw))
 	}
 	return nil
@@ -304,11 +309,12 @@ func startsSurrogate(text []byte) bool {
 const usualMembers = 8
 
 // walk notes what decoding takes, in unknown members too: every name that an object has more than once, and every
-// string and name with a NUL, which PostgreSQL cannot store.
+// string and name that is no text, or has a NUL, which PostgreSQL cannot store.
 func (c *collector) walk() error {
-	dec := jsontext.NewDecoder(bytes.NewReader(c.raw), jsontext.AllowDuplicateNames(true))
+	dec := jsontext.NewDecoder(bytes.NewReader(c.raw), lenient())
 	var open []map[string]bool // by depth, the names of an object so far; true: noted as repeated
 	for {
+		before := dec.InputOffset()
 		token, err := dec.ReadToken()
 		if err == io.EOF { //nolint:errorlint // documented to be returned bare
 			return nil
@@ -331,11 +337,34 @@ func (c *collector) walk() error {
 			if kind, n := dec.StackIndex(depth); kind == '{' && n%2 == 1 {
 				names = open[depth]
 			}
-			if err := c.text(dec, token.String(), names); err != nil {
+			if e := c.noText(before, dec.InputOffset()); e != nil {
+				_, detail := c.place(e)
+				err = c.add(dec.StackPointer(), detail)
+			} else {
+				err = c.text(dec, token.String(), names)
+			}
+			if err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// noText returns what is wrong with the bytes of the string that ends the given part of the text, if it is not UTF-8 or
+// has half of a surrogate pair.
+func (c *collector) noText(from, to int64) *jsontext.SyntacticError {
+	from += int64(bytes.IndexByte(c.raw[from:to], '"'))
+	quoted := c.raw[from:to]
+	var err error
+	if c.unquoted, err = jsontext.AppendUnquote(c.unquoted[:0], quoted); err == nil {
+		return nil
+	}
+	_, err = jsontext.NewDecoder(bytes.NewReader(quoted)).ReadToken()
+	e, _ := errors.AsType[*jsontext.SyntacticError](err)
+	if e != nil {
+		e.ByteOffset += from
+	}
+	return e
 }
 
 // text notes what is wrong with a string or, with the names of its object so far, with a name.

@@ -20,6 +20,7 @@ const (
 	pinsKept     = 4096
 	pinLife      = 30 * time.Minute // so long a crawl is noted: the 10 minutes that are promised, whatever the clock does
 	pinRefresh   = time.Minute      // how old a note of the same state may be before it is written again
+	pinWait      = time.Second      // for the one writer, then the page is answered without its note
 	replicaRetry = time.Second
 	noID         = int64(-1) // of a view without rows, or whose ids are not integers
 )
@@ -157,6 +158,11 @@ func (s *Service) saveCursor(ctx context.Context, r *relation, key pinKey, st st
 		return
 	}
 	p := pin{st, r.granted, time.Now()}
+	if s.deps.DB.Engine() == database.SQLite { // of PostgreSQL it is lock_timeout
+		waiting, cancel := context.WithTimeout(ctx, pinWait)
+		defer cancel()
+		ctx = waiting
+	}
 	switch written, err := s.store.notePin(ctx, key, p, first, s.deps.Now()); {
 	case err != nil:
 		s.deps.Log.WarnContext(ctx, "the listing's state could not be noted: its pages may shift", "error", err)

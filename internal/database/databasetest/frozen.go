@@ -18,7 +18,10 @@ func Freeze(tb testing.TB, db *database.DB, statement string, args ...any) (rele
 		defer close(done)
 		_ = db.InTx(context.Background(), "frozen", func(ctx context.Context) error {
 			defer close(held)
-			_, err := database.Exec(ctx, db.SQL(ctx), `SET LOCAL idle_in_transaction_session_timeout = 0`)
+			var err error
+			if db.Engine() == database.Postgres {
+				_, err = database.Exec(ctx, db.SQL(ctx), `SET LOCAL idle_in_transaction_session_timeout = 0`)
+			}
 			if err == nil {
 				_, err = database.Exec(ctx, db.SQL(ctx), statement, args...)
 			}
