@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// An api that goes is missed by its workers before their deliveries are given up, and not for a single look.
+// An api that goes is missed by its workers long before its deliveries are given up.
 func TestWatch_says_within_two_minutes_that_something_works_no_more_or_again(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
