@@ -33,12 +33,16 @@ func TestHostileCallers(t *testing.T) {
 			t.Parallel()
 			h := apptest.Start(t, stack, apptest.Options{APIs: 1, Workers: 1})
 			s, slow := h.Supplier(t), h.Supplier(t)
-			cutOff := slowCallers(t, h, s, slow)
-			for name, attack := range map[string]func(*testing.T, *apptest.Hub, *apptest.Supplier){
-				"Smuggling": smuggling, "Paths": pathTricks, "Overrides": overrides, "Bodies": hostileBodies,
-				"Idle": idleCallers, "Slow": func(*testing.T, *apptest.Hub, *apptest.Supplier) { cutOff() },
+			cutOff, answered := slowCallers(t, h, s, slow), missingBodies(t, h)
+			slowOnes := func(*testing.T, *apptest.Hub, *apptest.Supplier) { cutOff(); answered() }
+			for _, attack := range []struct {
+				name string
+				make func(*testing.T, *apptest.Hub, *apptest.Supplier)
+			}{
+				{"Smuggling", smuggling}, {"Paths", pathTricks}, {"Overrides", overrides}, {"Bodies", hostileBodies},
+				{"Idle", idleCallers}, {"Slow", slowOnes},
 			} {
-				t.Run(name, func(t *testing.T) { attack(t, h, s) })
+				t.Run(attack.name, func(t *testing.T) { attack.make(t, h, s) })
 				becomes(t, s, submit(t, s, nil), "estimated")
 				want(t, s.Do(t, http.MethodGet, ping, nil), http.StatusOK)
 			}
@@ -282,6 +286,43 @@ func slowCallers(t *testing.T, h *apptest.Hub, s, slow *apptest.Supplier) (cutOf
 		slowest = max(slowest, time.Since(begin))
 	}
 	t.Logf("while 200 callers are slow, the slowest of 20 answers took %v", slowest)
+	return group.Wait
+}
+
+// missingBodies: a body that is announced too long or does not come is answered as an invalid one of its route. They
+// begin; answered waits for their end, half a minute later.
+func missingBodies(t *testing.T, h *apptest.Hub) (answered func()) {
+	t.Helper()
+	s := h.Supplier(t)
+	bearer, key := "Authorization: Bearer "+s.AccessToken(), "x-api-key: "+s.APIKey
+	var group sync.WaitGroup
+	t.Cleanup(group.Wait)
+	for _, c := range []struct {
+		text   string
+		status int
+		says   string
+	}{
+		{head("POST "+requests, bearer, "Content-Length: 2000000"), 413, "over 1 MiB"},
+		{head("POST "+requests, bearer, "Content-Length: 100"), 400, "did not arrive in time"},
+		{head("POST "+requestPath(1)+"/re-estimate", bearer, "Content-Length: 2000000"), 413, "over 1 MiB"},
+		{head("POST "+tokenPath, key, "Content-Length: 20000"), 413, "over 16 KiB"},
+		{head("POST "+refreshPath, "Content-Length: 20000"), 401, "invalid_grant"},
+		{head("POST "+refreshPath, "Content-Length: 100") + "{", 401, "invalid_grant"},
+		{head("POST "+revokePath, "Content-Length: 20000"), 204, ""},
+		{head("POST "+revokePath, "Content-Length: 100") + "{", 204, ""},
+	} {
+		group.Go(func() {
+			t.Run("Missing body of "+c.text[:strings.Index(c.text, " HTTP")], func(t *testing.T) {
+				answers := raw(t, h, c.text)
+				if len(answers) != 1 || answers[0].StatusCode != c.status || !answers[0].Close {
+					t.Fatalf("%d answers: %+v", len(answers), answers)
+				}
+				if body, _ := io.ReadAll(answers[0].Body); !strings.Contains(string(body), c.says) {
+					t.Errorf("%s", body)
+				}
+			})
+		})
+	}
 	return group.Wait
 }
 

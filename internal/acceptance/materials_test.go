@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -131,39 +130,6 @@ func materialRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
-	rule(t, "a body that is announced too long or does not come is answered as an invalid one of its route",
-		func(t *testing.T) {
-			s := h.Supplier(t)
-			bearer, key := "Authorization: Bearer "+s.AccessToken(), "x-api-key: "+s.APIKey
-			var group sync.WaitGroup // half a minute of waiting takes one test's turn, not eight
-			for _, c := range []struct {
-				text   string
-				status int
-				says   string
-			}{
-				{head("POST "+requests, bearer, "Content-Length: 2000000"), 413, "over 1 MiB"},
-				{head("POST "+requests, bearer, "Content-Length: 100"), 400, "did not arrive in time"},
-				{head("POST "+requestPath(1)+"/re-estimate", bearer, "Content-Length: 2000000"), 413, "over 1 MiB"},
-				{head("POST "+tokenPath, key, "Content-Length: 20000"), 413, "over 16 KiB"},
-				{head("POST "+refreshPath, "Content-Length: 20000"), 401, "invalid_grant"},
-				{head("POST "+refreshPath, "Content-Length: 100") + "{", 401, "invalid_grant"},
-				{head("POST "+revokePath, "Content-Length: 20000"), 204, ""},
-				{head("POST "+revokePath, "Content-Length: 100") + "{", 204, ""},
-			} {
-				group.Go(func() {
-					t.Run(c.text[:strings.Index(c.text, " HTTP")], func(t *testing.T) {
-						answers := raw(t, h, c.text)
-						if len(answers) != 1 || answers[0].StatusCode != c.status || !answers[0].Close {
-							t.Fatalf("%d answers: %+v", len(answers), answers)
-						}
-						if body, _ := io.ReadAll(answers[0].Body); !strings.Contains(string(body), c.says) {
-							t.Errorf("%s", body)
-						}
-					})
-				})
-			}
-			group.Wait()
-		})
 	rule(t, "an integer is a whole number however it is written, and utf8 is UTF-8", func(t *testing.T) {
 		s := h.Supplier(t)
 		const largest = "9223372036854775807"
