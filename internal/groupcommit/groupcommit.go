@@ -20,7 +20,7 @@ import (
 //
 // One item must not hold up the others, even if it is refused or a lost process has locked its row. Such an item is
 // flushed alone while the batches go on. If its row is locked it is tried a few times, because the lock ends with its
-// holder.
+// holder. Few are flushed alone at a time, and those that wait for it wait for seconds.
 
 // ErrClosed is the error of Do and Enqueue after Close.
 var ErrClosed = errors.New("group commit is closed")
@@ -29,6 +29,8 @@ const (
 	singles = 4                      // items that may be flushed alone at the same time
 	tries   = 3                      // of one item while its row is locked; each waits as long as the database lets it
 	tryNext = 100 * time.Millisecond // pause before another try
+
+	patience = 4 * time.Second // of an item for its turn to be flushed alone
 )
 
 // Flush handles one batch and returns one result per item, in order. Any error but Undecided fails the whole batch.
@@ -189,15 +191,22 @@ func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 	}
 }
 
-// deliverAlone flushes one item, and tries again while another transaction is in the way.
+// deliverAlone flushes one item, and tries again while another transaction is in the way. Where that is in the way of
+// many, such as a locked table, an item whose turn does not come in time ends as unavailable.
 func (b *Batcher[I, O]) deliverAlone(c call[I, O]) {
 	var result O
-	var err error
+	err := error(errs.NewUnavailable("The database is busy. Try again.", time.Second, nil))
+	late := time.After(patience)
 	for try := range tries {
 		if try > 0 {
 			time.Sleep(tryNext)
 		}
-		b.singles <- struct{}{}
+		select {
+		case b.singles <- struct{}{}:
+		case <-late:
+			c.done(result, err)
+			return
+		}
 		var values []O
 		values, err = b.flush(c.ctx, []I{c.item})
 		<-b.singles

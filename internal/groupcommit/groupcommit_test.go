@@ -281,3 +281,27 @@ func TestItem_whose_row_is_held_holds_up_no_other(t *testing.T) {
 		}
 	}
 }
+
+func TestItems_that_are_all_held_wait_for_seconds_and_end_as_unavailable(t *testing.T) {
+	t.Parallel()
+	held := errs.NewUnavailable("Another transaction is in the way.", time.Second, nil)
+	held.Passing = true
+	synctest.Test(t, func(t *testing.T) {
+		b := groupcommit.New(2, 64, 0, func(context.Context, []int) ([]int, error) {
+			time.Sleep(time.Second) // the table is locked
+			return nil, held
+		})
+		defer b.Close()
+		var group sync.WaitGroup
+		for i := range 500 {
+			group.Go(func() {
+				begun := time.Now()
+				_, err := b.Do(t.Context(), i)
+				if took := time.Since(begun); errs.KindOf(err) != errs.Unavailable || took > 12*time.Second {
+					t.Errorf("%v after %s", err, took)
+				}
+			})
+		}
+		group.Wait()
+	})
+}

@@ -99,7 +99,8 @@ func (r *receiptState) knows(item receiptItem) bool {
 // selected already. An event that changes nothing, repeated, of an earlier round or older than the stored one, is no
 // error.
 func (s *Service) receive(ctx context.Context, item receiptItem) error {
-	result, err := s.receipts.Do(ctx, item)
+	// Also for a caller that hangs up: what its item holds is counted until it is flushed.
+	result, err := s.receipts.Do(context.WithoutCancel(ctx), item)
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
 		return errs.NewUnavailable("The service is stopping.", time.Second, err)
