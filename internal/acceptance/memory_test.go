@@ -48,7 +48,9 @@ func TestContainer_of_256_MiB_is_shared_so_that_no_caller_ends_the_api_or_keeps_
 			}
 			manySockets.Lock()
 			defer manySockets.Unlock()
-			confine(t, h.APIs[0])
+			for _, process := range append(h.APIs, h.Workers...) {
+				confine(t, process)
+			}
 			for _, kind := range []struct {
 				name  string
 				begin func(t *testing.T)
@@ -56,7 +58,7 @@ func TestContainer_of_256_MiB_is_shared_so_that_no_caller_ends_the_api_or_keeps_
 				{"unread lists", a.unreadLists}, {"pages of the portal", a.portalTabs},
 				{"unread requests", a.unreadRequests}, {"unread tracker lists", a.unreadTrackers},
 				{"impossible signatures", a.impossibleSignatures}, {"false signatures", a.falseSignatures},
-				{"idle connections", a.idle}, {"small bodies", a.smallBodies},
+				{"idle connections", a.idle}, {"small bodies", a.smallBodies}, {"long texts of products", a.longProducts},
 			} {
 				t.Run(kind.name, func(t *testing.T) {
 					kind.begin(t)
@@ -83,6 +85,22 @@ func largeRequest() object {
 			"material_variant": strings.Repeat(fmt.Sprint(i), 250)[:250]})
 	}
 	return request(nextID(), object{"materials": items})
+}
+
+// longProducts has one small request name products whose texts are as long as a body lets them be.
+func (a *attack) longProducts(t *testing.T) {
+	text, items := strings.Repeat("v", 1_000_000), make([]object, boxMemory)
+	for i := range items {
+		items[i] = item(object{"sku": fmt.Sprint("LONG-", i), "material_id": i + 1})
+		want(t, a.greedy.Do(t, http.MethodPost, "/api/products/sync", object{"action": "upsert", "product": object{
+			"sku": items[i]["sku"], "material_id": i + 1, "material": "Shelf", "material_variant": text}}), http.StatusOK)
+	}
+	becomes(t, a.greedy, submit(t, a.greedy, object{"materials": items}), "estimated")
+	for _, worker := range a.Workers {
+		if peak := rss(t, worker); peak > boxMemory {
+			t.Errorf("the worker held %d MiB, more than %d", peak, boxMemory)
+		}
+	}
 }
 
 // confine puts the process into a memory cgroup of its own, of either version, where this user may make one.

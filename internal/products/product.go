@@ -72,11 +72,23 @@ func New(db *database.DB, now func() time.Time) *Service {
 // Key names a product.
 type Key struct{ SupplierID, SKU string }
 
-// Find returns the products with these keys, active or not; unknown ones are absent.
-func (s *Service) Find(ctx context.Context, keys []Key) (map[Key]Product, error) {
-	rows, err := s.store.find(ctx, keys)
-	found := lists.Pairs(rows, func(r productRow) (Key, Product) { return Key{r.SupplierID, r.SKU}, r.Product })
-	return found, err
+// Facts is what an estimate needs of a product; nil is unknown.
+type Facts struct {
+	Active         bool
+	WeightKg       *float64
+	ProductionDays *int64
+}
+
+// keyed is the facts of one of several products.
+type keyed struct {
+	Key
+	Facts
+}
+
+// Find returns the facts of the products with these keys, active or not; unknown ones are absent.
+func (s *Service) Find(ctx context.Context, keys []Key) (map[Key]Facts, error) {
+	found, err := s.store.find(ctx, keys)
+	return lists.Pairs(found, func(k keyed) (Key, Facts) { return k.Key, k.Facts }), err
 }
 
 // change is one synchronisation. Without a time of its own it is as new as its arrival and never stale.

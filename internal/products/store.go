@@ -30,23 +30,19 @@ type productRow struct {
 // TableName returns gorm's name for the rows.
 func (productRow) TableName() string { return "products" }
 
-// find returns those of the products that are stored, however many are asked for.
-func (s *store) find(ctx context.Context, keys []Key) (found []productRow, err error) {
+// find returns the facts of those of the products that are stored, however many are asked for. It reads no texts, whose
+// size has no limit but a body's.
+func (s *store) find(ctx context.Context, keys []Key) (found []keyed, err error) {
 	err = database.BySupplier(s.db, keys, func(k Key) string { return k.SupplierID }, func(keys []Key) error {
 		table, args := s.wanted(keys)
-		some, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT p.supplier_id, p.sku, p.active, p.material_id,
-				p.material, p.material_variant_id, p.material_variant, p.width, p.height, p.depth, p.weight_kg, p.production_days
-			FROM `+table, args, (*productRow).places)
+		some, err := database.Query(ctx, s.db.ReaderSQL(ctx), `SELECT p.supplier_id, p.sku, p.active, p.weight_kg,
+				p.production_days FROM `+table, args, func(k *keyed) []any {
+			return []any{&k.SupplierID, &k.SKU, &k.Active, &k.WeightKg, &k.ProductionDays}
+		})
 		found = append(found, some...)
 		return err
 	})
 	return found, errs.Doing("read products", err)
-}
-
-func (r *productRow) places() []any {
-	p := &r.Product
-	return []any{&r.SupplierID, &p.SKU, &p.Active, &p.MaterialID, &p.Material, &p.MaterialVariantID, &p.MaterialVariant,
-		&p.Width, &p.Height, &p.Depth, &p.WeightKg, &p.ProductionDays}
 }
 
 // wanted returns a table p of the products with these keys, and its parameters. Each is looked up by its key, whatever
