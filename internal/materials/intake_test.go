@@ -2,7 +2,6 @@ package materials_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"

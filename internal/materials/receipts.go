@@ -99,7 +99,7 @@ func (r *receiptState) knows(item receiptItem) bool {
 // selected already. An event that changes nothing, repeated, of an earlier round or older than the stored one, is no
 // error.
 func (s *Service) receive(ctx context.Context, item receiptItem) error {
-	// Also for a caller that hangs up: what its item holds is counted until it is flushed.
+	// Also for a caller that hangs up: the memory of its item is counted until it is flushed.
 	result, err := s.receipts.Do(context.WithoutCancel(ctx), item)
 	switch {
 	case errors.Is(err, groupcommit.ErrClosed):
