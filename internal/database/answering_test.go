@@ -80,10 +80,67 @@ func TestServer_that_takes_long_for_a_statement_does_not_hang(t *testing.T) {
 	}
 }
 
+// andNowhere returns the address of a server with a second host, where there is none.
+func andNowhere(t *testing.T, server *cluster.Cluster) string {
+	t.Helper()
+	return strings.Replace(server.Address()+"%2C1", "&port=", "%2C"+url.QueryEscape(t.TempDir())+"&port=", 1)
+}
+
+func TestServer_that_is_silent_is_unavailable_in_each_way_of_asking_it(t *testing.T) {
+	t.Parallel()
+	db := raw(t, andNowhere(t, ownServer(t)), "")
+	rows := db.Rows(time.Minute)
+	t.Cleanup(rows.Close)
+	nothing := func([][]byte) error { return nil }
+	for name, ask := range map[string]func(ctx context.Context) error{
+		"a statement": func(ctx context.Context) error { return db.From(ctx).Exec(`SELECT pg_sleep(8)`).Error },
+		"a statement with parameters": func(ctx context.Context) error {
+			_, err := database.Exec(ctx, db.SQL(ctx), `SELECT pg_sleep($1)`, 8)
+			return err
+		},
+		"a query": func(ctx context.Context) error {
+			_, err := database.Column[string](ctx, db.SQL(ctx), `SELECT pg_sleep($1)::text`, 8)
+			return err
+		},
+		"rows":                 func(ctx context.Context) error { return rows.Select(ctx, `SELECT pg_sleep(8)`, nothing) },
+		"rows with parameters": func(ctx context.Context) error { return rows.Select(ctx, `SELECT pg_sleep($1)`, nothing, 8) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := ask(t.Context()); errs.KindOf(err) != errs.Unavailable {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestView_that_is_silent_for_a_while_is_read_and_costs_no_other_its_connection(t *testing.T) {
+	t.Parallel()
+	db := raw(t, andNowhere(t, ownServer(t)), "")
+	rows := db.Rows(10 * time.Second)
+	t.Cleanup(rows.Close)
+	backend := func() string {
+		pid, err := database.Column[string](t.Context(), db.SQL(t.Context()), `SELECT pg_backend_pid()::text`)
+		if err != nil || len(pid) != 1 {
+			t.Fatal(pid, err)
+		}
+		return pid[0]
+	}
+	before := backend()
+	err := rows.Isolated(t.Context(), func(read database.Select) error {
+		return read(t.Context(), `SELECT pg_sleep(5)`, func([][]byte) error { return nil })
+	})
+	if err != nil {
+		t.Errorf("the view: %v", err)
+	}
+	if after := backend(); after != before {
+		t.Errorf("another caller's connection was %s and is %s", before, after)
+	}
+}
+
 func TestServer_that_has_a_successor_is_given_up_soon_but_not_by_maintenance(t *testing.T) {
 	t.Parallel()
-	nowhere := t.TempDir()
-	db := raw(t, strings.Replace(ownServer(t).Address()+"%2C1", "&port=", "%2C"+url.QueryEscape(nowhere)+"&port=", 1), "")
+	db := raw(t, andNowhere(t, ownServer(t)), "")
 	sleep := func(ctx context.Context) error { return db.From(ctx).Exec(`SELECT pg_sleep(8)`).Error }
 	if err := sleep(t.Context()); errs.KindOf(err) != errs.Unavailable {
 		t.Errorf("a statement that another server is to be asked: %v", err)

@@ -99,8 +99,9 @@ func faultOf(err error) fault {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return unreached
 	}
-	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "conn closed") {
+	if errors.Is(err, errHangs) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded) ||
+		strings.Contains(err.Error(), "conn closed") {
 		return unreached
 	}
 	return ofStatement
