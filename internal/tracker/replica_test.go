@@ -25,6 +25,7 @@ import (
 // replicated is a primary with a standby.
 type replicated struct {
 	t                *testing.T
+	server           *cluster.Cluster // the primary's
 	primary, standby *pgx.Conn
 	url, replicaURL  string
 }
@@ -42,7 +43,7 @@ func newReplicated(t *testing.T) *replicated {
 		t.Fatal(err)
 	}
 	t.Cleanup(standby.Remove)
-	r := &replicated{t: t, url: primary.Address(), replicaURL: standby.Address()}
+	r := &replicated{t: t, server: primary, url: primary.Address(), replicaURL: standby.Address()}
 	for address, conn := range map[string]**pgx.Conn{r.url: &r.primary, r.replicaURL: &r.standby} {
 		if *conn, err = pgx.Connect(t.Context(), address); err != nil {
 			t.Fatal(err)
@@ -244,6 +245,32 @@ func TestPage_made_at_two_servers_leaves_no_count_of_the_one_that_is_behind(t *t
 		if diff := gocmp.Diff(page{4, []string{want.first, want.second}}, got); diff != "" {
 			t.Errorf("when it has all, page %s (-want +got):\n%s", want.number, diff)
 		}
+	}
+}
+
+func TestPage_of_a_replica_waits_little_for_a_primary_that_hangs(t *testing.T) {
+	t.Parallel()
+	r := newReplicated(t)
+	f := newFleet(t, r.open(r.replicaURL))
+	one := func(label string) row { return row{Label: label, Device: 1, Loaded: "2026-11-20"} }
+	f.load(one("r1"), one("r2"), one("r3"))
+	r.replayed()
+	f.get("/list?pageSize=1")
+	if err := r.server.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, label string }{
+		{"/list?pageSize=1&page=2", "r2"}, // of a crawl that this process noted
+		{"/list?pageSize=2", "r3"},        // of one that cannot be noted
+	} {
+		begun := time.Now()
+		got := f.get(c.path)
+		if took := time.Since(begun); got.Total != 3 || got.Labels[0] != c.label || took > 8*time.Second {
+			t.Errorf("%s: %+v after %s", c.path, got, took)
+		}
+	}
+	if err := r.server.Thaw(); err != nil {
+		t.Fatal(err)
 	}
 }
 

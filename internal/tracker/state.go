@@ -20,7 +20,7 @@ const (
 	pinsKept     = 4096
 	pinLife      = 30 * time.Minute // so long a crawl is noted: the 10 minutes that are promised, whatever the clock does
 	pinRefresh   = time.Minute      // how old a note of the same state may be before it is written again
-	pinWait      = time.Second      // for the one writer, then the page is answered without its note
+	pinWait      = 2 * time.Second  // for a note to be read or written, longer than for a lock
 	replicaRetry = time.Second
 	noID         = int64(-1) // of a view without rows, or whose ids are not integers
 )
@@ -102,7 +102,9 @@ func (s *Service) look(ctx context.Context, c Client, r *relation, key pinKey, f
 // lookAtPrimary reads the noted state where it is written: a replica may still have a former crawl's. While the primary
 // is away it is the one that this process noted itself.
 func (s *Service) lookAtPrimary(ctx context.Context, r *relation, key pinKey, l *look) error {
-	pinned, found, err := s.store.pin(ctx, key, r.granted, s.deps.Now().Add(-pinLife))
+	waiting, cancel := context.WithTimeout(ctx, pinWait)
+	defer cancel()
+	pinned, found, err := s.store.pin(waiting, key, r.granted, s.deps.Now().Add(-pinLife))
 	if last, known := s.pinned.Get(key); err != nil && known && last.view == r.granted {
 		pinned, found, err = last.state, true, nil
 	}
@@ -158,11 +160,8 @@ func (s *Service) saveCursor(ctx context.Context, r *relation, key pinKey, st st
 		return
 	}
 	p := pin{st, r.granted, time.Now()}
-	if s.deps.DB.Engine() == database.SQLite { // of PostgreSQL it is lock_timeout
-		waiting, cancel := context.WithTimeout(ctx, pinWait)
-		defer cancel()
-		ctx = waiting
-	}
+	ctx, cancel := context.WithTimeout(ctx, pinWait)
+	defer cancel()
 	switch written, err := s.store.notePin(ctx, key, p, first, s.deps.Now()); {
 	case err != nil:
 		s.deps.Log.WarnContext(ctx, "the listing's state could not be noted: its pages may shift", "error", err)

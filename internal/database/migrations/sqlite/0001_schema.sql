@@ -494,6 +494,8 @@ CREATE TABLE tracker_pins (
     pinned_at            integer NOT NULL,
     PRIMARY KEY (client_number, listing, filter, page_size)
 );
+-- Those of a client that are over, which each note forgets.
+CREATE INDEX tracker_pins_age ON tracker_pins (client_number, pinned_at);
 
 -- ---- Scoreboard ----
 
