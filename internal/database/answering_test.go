@@ -102,8 +102,10 @@ func TestServer_that_is_silent_is_unavailable_in_each_way_of_asking_it(t *testin
 			_, err := database.Column[string](ctx, db.SQL(ctx), `SELECT pg_sleep($1)::text`, 8)
 			return err
 		},
-		"rows":                 func(ctx context.Context) error { return rows.Select(ctx, `SELECT pg_sleep(8)`, nothing) },
-		"rows with parameters": func(ctx context.Context) error { return rows.Select(ctx, `SELECT pg_sleep($1)`, nothing, 8) },
+		"rows": func(ctx context.Context) error { return rows.Select(ctx, `SELECT pg_sleep(8)`, nothing) },
+		"rows with parameters": func(ctx context.Context) error {
+			return rows.Select(ctx, `SELECT pg_sleep($1)`, nothing, 8)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

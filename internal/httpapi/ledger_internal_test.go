@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -265,6 +267,40 @@ func TestAnswerList_holds_a_part_from_before_it_is_read_until_it_is_written(t *t
 	if heldBy(c).giveBack(0); l.known.free != ample {
 		t.Errorf("afterwards %d bytes are held", ample-l.known.free)
 	}
+}
+
+func TestAnswerList_that_breaks_off_ends_the_connection(t *testing.T) {
+	t.Parallel()
+	for part := range 3 {
+		l := NewLedger(ample, ample)
+		c, w, gone := ledgerCaller(t, l)
+		parts := make([]Part[string], 3)
+		for i := range parts {
+			parts[i].Read = func() ([]string, error) {
+				if i == part { // the memory goes to others while it is read, and the caller goes too
+					l.known.free = 0
+					gone()
+				}
+				return []string{strings.Repeat("x", 1<<20)}, nil
+			}
+		}
+		end := func() (end any) {
+			defer func() { end = cmp.Or(recover(), end) }()
+			return AnswerList(c, "", parts...)
+		}()
+		if ended := end == http.ErrAbortHandler; ended != (part > 0) || end == nil { //nolint:errorlint // a panic's value
+			t.Errorf("part %d of 3: %v after %d bytes", part+1, end, w.Body.Len())
+		}
+	}
+}
+
+// ledgerCaller is a request that may be given up.
+func ledgerCaller(t *testing.T, l *Ledger) (*gin.Context, *httptest.ResponseRecorder, context.CancelFunc) {
+	t.Helper()
+	c, w := asked(t, l, "acme", nil)
+	ctx, gone := context.WithCancel(t.Context())
+	c.Request = c.Request.WithContext(ctx)
+	return c, w, gone
 }
 
 func TestNetwork_is_an_address_or_the_network_that_one_has_of_IPv6(t *testing.T) {

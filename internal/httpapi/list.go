@@ -104,12 +104,8 @@ func AnswerParts[T any](c *gin.Context, head any, name string, parts ...Part[T])
 			c.Writer.Header().Set("Content-Type", contentType)
 			err = send(c, &body)
 		}
-		if err != nil && c.Writer.Written() {
-			_ = c.Error(err)            // the log shows it
-			panic(http.ErrAbortHandler) // a caller must not take a part for the whole
-		}
 		if err != nil {
-			return err
+			return brokenOff(c, err)
 		}
 	}
 	body = append(body, "]}"...)
@@ -117,9 +113,19 @@ func AnswerParts[T any](c *gin.Context, head any, name string, parts ...Part[T])
 		return Bytes(c, http.StatusOK, contentType, body)
 	}
 	if err := send(c, &body); err != nil {
-		_ = c.Error(err)
+		return brokenOff(c, err)
 	}
 	return nil
+}
+
+// brokenOff ends an answer that has begun with its connection: a caller must not take a part for the whole. It returns
+// the error of one that has not begun.
+func brokenOff(c *gin.Context, err error) error {
+	if c.Writer.Written() {
+		_ = c.Error(err) // the log shows it
+		panic(http.ErrAbortHandler)
+	}
+	return err
 }
 
 // appendPart appends the items of a part, and returns how many these were. more: items came before.
