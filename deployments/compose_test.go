@@ -42,8 +42,10 @@ func compose(t *testing.T) composed {
 // ofTheImage are the variables that the image sets or whose default is the only value that fits a container.
 var ofTheImage = []string{"HTTP_ADDR", "DATA_DIR"}
 
-// ofGo are the variables that Go itself reads in every binary.
-var ofGo = []string{"GOMEMLIMIT", "HTTPS_PROXY", "NO_PROXY"}
+// ofLibraries are the variables that Go and OpenTelemetry read by themselves in every binary. An empty one is none.
+var ofLibraries = []string{"GOMEMLIMIT", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "OTEL_EXPORTER_OTLP_HEADERS",
+	"OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_TRACES_SAMPLER",
+	"OTEL_TRACES_SAMPLER_ARG"}
 
 func TestCompose_passes_every_variable_that_there_is_and_no_other(t *testing.T) {
 	t.Parallel()
@@ -56,9 +58,16 @@ func TestCompose_passes_every_variable_that_there_is_and_no_other(t *testing.T) 
 				name, name, name)
 		}
 	}
+	for _, service := range []string{"api-1", "api-2", "worker", "command"} {
+		for _, name := range ofLibraries {
+			if value := services[service].Environment[name]; !strings.HasPrefix(value, "${"+name+":-") {
+				t.Errorf("compose.yaml: %s does not get %s, but %q", service, name, value)
+			}
+		}
+	}
 	for _, service := range []string{"api-1", "api-2", "worker", "migrate", "command"} {
 		for name := range services[service].Environment {
-			if !slices.Contains(config.Variables(), name) && !slices.Contains(ofGo, name) {
+			if !slices.Contains(config.Variables(), name) && !slices.Contains(ofLibraries, name) {
 				t.Errorf("compose.yaml: %s gets %s, which no binary reads", service, name)
 			}
 		}

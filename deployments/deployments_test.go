@@ -193,7 +193,7 @@ func TestDocuments_name_make_targets_and_variables_that_there_are(t *testing.T) 
 		}
 		for _, found := range variable.FindAllStringSubmatch(text, -1) {
 			name := found[1] + found[2]
-			known := slices.Contains(config.Variables(), name) || slices.Contains(ofGo, name) ||
+			known := slices.Contains(config.Variables(), name) || slices.Contains(ofLibraries, name) ||
 				regexp.MustCompile(`\b`+name+`\b`).MatchString(makefile+scripts)
 			if variableCount++; !known && !slices.Contains(ofTheReader, name) {
 				t.Errorf("%s: no part reads %s", file, name)

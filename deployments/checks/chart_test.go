@@ -166,12 +166,49 @@ func checkUnprivileged(t *testing.T, name string, pod corev1.PodSpec) {
 	}
 }
 
-// The command that the chart's notes print runs where every other pod does: with the same restrictions and settings.
-func TestChart_notes_print_a_command_with_an_api_s_restrictions_and_settings(t *testing.T) {
+// The command that the chart's notes print runs where every other pod does: with the same restrictions, and with every
+// variable that an api or a worker has. An api's own value goes before a worker's.
+func TestChart_notes_print_a_command_with_every_restriction_and_setting(t *testing.T) {
 	t.Parallel()
-	files, err := render(t, `{image: {pullSecrets: [{name: r}]}, config: {
-		OPERATOR_WEBHOOK_URL: "https://operator.example"},
-		api: {config: {PUBLIC_URL: "https://hub.example"}}}`)
+	const own = "ESTIMATES_WEBHOOK_BASE_URL: "
+	for name, c := range map[string]struct{ values, endpoint string }{
+		"by itself": {``, "http://hub-api:80"},
+		"large":     {"values-large.yaml", "http://hub-api:80"},
+		"everything": {`{image: {pullSecrets: [{name: r}]}, config: {OPERATOR_WEBHOOK_URL: "https://operator.example",
+			WEBHOOK_TIMEOUT: 20s}, api: {service: {port: 81}, config: {PUBLIC_URL: "https://hub.example"}},
+			worker: {autoscaling: {mode: keda}, config: {WEBHOOK_TIMEOUT: 30s, WEBHOOK_PAUSE_AFTER: 120h}}}`,
+			"http://hub-api:81"},
+		"for both":   {`config: {` + own + `"http://both"}`, "http://both"},
+		"a worker's": {`worker: {config: {` + own + `"http://w"}}`, "http://w"},
+		"an api's":   {`{worker: {config: {` + own + `"http://w"}}, api: {config: {` + own + `"http://a"}}}`, "http://a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := commandOf(t, c.values)
+			checkUnprivileged(t, "the command", pod.Spec)
+			all := objects(t, c.values)
+			container := func(component string) corev1.Container {
+				return get[*appsv1.Deployment](t, all, "Deployment/hub-"+component).Spec.Template.Spec.Containers[0]
+			}
+			command := pod.Spec.Containers[0]
+			want := env(container("worker"))
+			maps.Copy(want, env(container("api")))
+			if got := env(command); !maps.Equal(got, want) || got["ESTIMATES_WEBHOOK_BASE_URL"] != c.endpoint {
+				t.Errorf("the command has %v, api and worker have %v", got, want)
+			}
+			if len(command.EnvFrom) != 2 || command.EnvFrom[0].SecretRef.Name != "supplyhub-api" ||
+				command.EnvFrom[1].SecretRef.Name != "supplyhub-migration" || command.Name != "supplyhub-command" ||
+				len(pod.Spec.ImagePullSecrets) != strings.Count(c.values, "name: r") {
+				t.Errorf("%+v", pod)
+			}
+		})
+	}
+}
+
+// commandOf is the pod that the notes' command makes.
+func commandOf(t *testing.T, values string) (pod corev1.Pod) {
+	t.Helper()
+	files, err := render(t, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,17 +217,10 @@ func TestChart_notes_print_a_command_with_an_api_s_restrictions_and_settings(t *
 	if line == nil {
 		t.Fatal(notes)
 	}
-	var pod corev1.Pod
 	if err := yaml.UnmarshalStrict([]byte(line[1]), &pod); err != nil {
 		t.Fatal(err)
 	}
-	checkUnprivileged(t, "the command", pod.Spec)
-	c := pod.Spec.Containers[0]
-	if env(c)["PUBLIC_URL"] != "https://hub.example" || env(c)["OPERATOR_WEBHOOK_URL"] == "" || len(c.EnvFrom) != 2 ||
-		c.EnvFrom[0].SecretRef.Name != "supplyhub-api" || c.EnvFrom[1].SecretRef.Name != "supplyhub-migration" ||
-		c.Name != "supplyhub-command" || len(pod.Spec.ImagePullSecrets) != 1 {
-		t.Errorf("%s", line[1])
-	}
+	return pod
 }
 
 func TestChart_probes_ask_the_operator_listener(t *testing.T) {

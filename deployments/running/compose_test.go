@@ -12,10 +12,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/deployments/guide"
 	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/queue/queuetest"
+)
+
+// How long an answer takes while the database is away.
+const (
+	longestAnswer  = 3 * time.Second
+	longestRefusal = 9 * time.Second // the database's name is looked up first, for up to 5 s where the engine has no DNS
 )
 
 const compose = "docker compose -f deployments/compose.yaml "
@@ -42,6 +49,7 @@ func TestCompose_starts_scales_upgrades_and_restores_by_the_lines_of_the_guides(
 		t.Errorf("after the upgrade an api is %s", version)
 	}
 	t.Run("callers", func(t *testing.T) { m.t, l.t = t, t; m.knowsCallers(l) })
+	t.Run("without the database", func(t *testing.T) { m.t, l.t = t, t; m.answersWithoutDatabase(l) })
 	m.t, l.t = t, t
 	m.keepsWithinBounds()
 	l.estimated(1)
@@ -76,6 +84,74 @@ func (m machine) keepsWithinBounds() {
 	link := m.typed(compose + "run --rm command supplier portal-link Acme")
 	if !strings.Contains(link, "https://hub.example/portal/") {
 		m.t.Errorf("a command does not know PUBLIC_URL: %s", link)
+	}
+}
+
+// answersWithoutDatabase stops the database and looks whether callers get the apis' own answers through the proxy.
+func (m machine) answersWithoutDatabase(l *load) {
+	m.t.Helper()
+	client := http.Client{Timeout: wait.Limit}
+	ask := func(method, path, body string) (*http.Response, string, time.Duration) {
+		r, err := http.NewRequestWithContext(m.t.Context(), method, l.url+path, strings.NewReader(body))
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for name, value := range map[string]string{"X-Api-Key": l.key, "X-Request-Id": "without-database",
+			"Authorization": "Bearer " + l.token, "X-Forwarded-For": "198.51.100.7"} {
+			r.Header.Set(name, value)
+		}
+		began := time.Now()
+		answer, err := client.Do(r)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return answer, string(text), time.Since(began)
+	}
+	m.typed(compose + "stop postgres")
+	m.missing("api-1", "api-2")
+	for _, path := range []string{"/docs/", "/.well-known/jwks.json"} {
+		if answer, text, took := ask(http.MethodGet, path, ""); answer.StatusCode != http.StatusOK || took > longestAnswer {
+			m.t.Errorf("GET %s: %d after %v: %q", path, answer.StatusCode, took, text)
+		}
+	}
+	answer, text, took := ask(http.MethodPost, "/api/external-auth/token", "")
+	if h := answer.Header; answer.StatusCode != http.StatusServiceUnavailable || h.Get("Retry-After") == "" ||
+		h.Get("Content-Type") != "application/problem+json" || h.Get("X-Request-Id") != "without-database" ||
+		took > longestRefusal {
+		m.t.Errorf("a token: %d after %v, %v: %q", answer.StatusCode, took, h, text)
+	}
+	// The api reads a body before it needs the database: a bad one is named only if it came through whole.
+	body := `{"id": 1, "shop_code": "SP-001", "materials": [], "padding": "` + strings.Repeat("x", 1<<19) + `"}`
+	answer, text, took = ask(http.MethodPost, "/api/material-requests", body)
+	if answer.StatusCode != http.StatusUnprocessableEntity && answer.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(text, "/materials") || took > longestAnswer {
+		m.t.Errorf("a request with a fault: %d after %v: %q", answer.StatusCode, took, text)
+	}
+	logs := m.typed(compose + "logs --no-log-prefix api-1 api-2 | grep without-database | grep token")
+	if !strings.Contains(logs, `"client":"198.51.100.7"`) {
+		m.t.Errorf("the apis log %s", logs)
+	}
+	m.typed(compose + "start postgres")
+	wait.Until(m.t, "tokens are given again", func() bool {
+		answer, _, _ := ask(http.MethodPost, "/api/external-auth/token", "")
+		return answer.StatusCode == http.StatusOK
+	})
+	l.while("the time after that", func() { l.estimated(1) })
+}
+
+// missing waits until the proxy has seen that these apis are not ready.
+func (m machine) missing(apis ...string) {
+	m.t.Helper()
+	for _, name := range apis {
+		wait.Until(m.t, name+" is not ready", func() bool {
+			_, err := m.quietly(m.tree(), "sh", "-c", compose+"exec -T proxy wget -q -O - http://"+name+":9090/readyz")
+			return err != nil
+		})
 	}
 }
 

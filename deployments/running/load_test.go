@@ -28,6 +28,7 @@ const (
 type load struct {
 	t       *testing.T
 	url     string
+	key     string
 	token   string
 	id      atomic.Int64
 	mu      sync.Mutex
@@ -37,19 +38,19 @@ type load struct {
 
 func newLoad(t *testing.T, url, key string) *load {
 	t.Helper()
-	l := &load{t: t, url: url, answers: map[string]int{}}
-	l.enter(key)
+	l := &load{t: t, url: url, key: key, answers: map[string]int{}}
+	l.enter()
 	return l
 }
 
-// enter gets a token for the key.
-func (l *load) enter(key string) {
+// enter gets a token.
+func (l *load) enter() {
 	l.t.Helper()
 	r, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.url+"/api/external-auth/token", nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	r.Header.Set("X-Api-Key", key)
+	r.Header.Set("X-Api-Key", l.key)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		l.t.Fatal(err)

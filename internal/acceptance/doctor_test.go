@@ -173,6 +173,14 @@ func TestDoctor_gives_advice_that_fits_its_cause(t *testing.T) {
 		!strings.Contains(todo, "another NATS_STREAM") || strings.Contains(todo, "permissions") {
 		t.Errorf("another installation's stream is %s: %s -> %s", status, detail, todo)
 	}
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(failing.Close)
+	if _, detail, todo := doctor(t, h, "worker", map[string]string{"ESTIMATES_WEBHOOK_BASE_URL": failing.URL}).said(t,
+		"own endpoint"); strings.Contains(todo, "not the api") || !strings.Contains(todo, "/readyz") {
+		t.Errorf("the own endpoint is unavailable: %s -> %s", detail, todo)
+	}
 	for _, binary := range []string{"api", "worker"} {
 		for _, c := range doctor(t, h, binary, nil).Checks {
 			if c.Status == "warning" && (strings.Contains(c.Name, "scoreboard") || strings.Contains(c.Name, "provider")) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -270,6 +271,45 @@ func TestARollingRestartBehindALoadBalancerFailsNoRequest(t *testing.T) {
 	group.Wait()
 	l.accepted.Store(accepted.Load())
 	l.settle(t, s)
+}
+
+// An operator's profile of 60 s and a call that never ends share the 30 s that SIGTERM grants.
+func TestAWorkerThatIsStoppedEndsWellInTimeWhateverIsInFlight(t *testing.T) {
+	t.Parallel()
+	called := make(chan struct{}, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // from then on it is noticed that the caller has gone
+		select {
+		case called <- struct{}{}:
+		default:
+		}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(receiver.Close)
+	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1,
+		Env: map[string]string{"WEBHOOK_TIMEOUT": "60s"}})
+	worker := h.Workers[0]
+	profiled := make(chan error, 1)
+	go func() {
+		response, err := http.Get(worker.AdminURL("/debug/pprof/profile?seconds=60"))
+		if err == nil {
+			_, err = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+		}
+		profiled <- err
+	}()
+	wait.Until(t, "the profile is being made", func() bool {
+		_, stacks := adminGet(t, worker, "/debug/pprof/goroutine?debug=1")
+		return strings.Contains(stacks, "pprof.Profile+")
+	})
+	submit(t, h.Supplier(t, "--webhook-url", receiver.URL), nil)
+	<-called
+	if code := worker.Stop(); code != 0 { // which fails after 35 s
+		t.Errorf("exit code %d after SIGTERM:\n%s", code, worker.Log())
+	}
+	if err := <-profiled; err == nil {
+		t.Error("the profile was made to its end: nothing was in flight")
+	}
 }
 
 func TestMemory(t *testing.T) {

@@ -185,9 +185,9 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 }
 
 // shutdown lets a server finish its requests; those that take too long are cut off.
-func (s *api) shutdown(ctx context.Context, server *http.Server) {
+func (a *pipeline) shutdown(ctx context.Context, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
-		s.log.WarnContext(ctx, "connections were still busy and are closed", "error", err)
+		a.log.WarnContext(ctx, "connections were still busy and are closed", "error", err)
 		_ = server.Close() // its error was logged
 	}
 }
@@ -227,12 +227,12 @@ func (s *api) checks(ctx context.Context) map[string]error {
 }
 
 // wait waits for the worker's end. One that takes too long has lost nothing: its work is due in the database.
-func (s *api) wait(ctx context.Context, done <-chan error) error {
+func (a *pipeline) wait(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		s.log.WarnContext(ctx, "the worker did not drain in time; its work stays due")
+		a.log.WarnContext(ctx, "the worker did not drain in time; its work stays due")
 		return nil
 	}
 }

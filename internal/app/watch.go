@@ -91,6 +91,9 @@ func (a *pipeline) callEndpoint(ctx context.Context) (base, todo string, fault e
 		return base, "if this is another installation's api set HTTP_ADDR and ADMIN_ADDR as yours has them; " +
 				"otherwise give both binaries the same WEBHOOK_SIGNING_SECRETS, and set the clocks by NTP",
 			fmt.Errorf("%s refuses the signature", base)
+	case status >= http.StatusInternalServerError:
+		return base, "look at the api's /readyz; if it is ready, at the proxy before it",
+			fmt.Errorf("%s answers with status %d", base, status)
 	case status != http.StatusBadRequest:
 		return base, "correct ESTIMATES_WEBHOOK_BASE_URL: this is not the api",
 			fmt.Errorf("%s answers with status %d", base, status)

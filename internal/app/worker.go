@@ -17,8 +17,9 @@ import (
 )
 
 // The life of a worker: it estimates and sends what its shards have due; nothing else is linked into its binary. At the
-// end it gives its shards away, finishes the batches under way, then lets the calls to receivers end. A worker that is
-// killed instead leaves its shards to the others when its lease is over.
+// end it gives its shards away, finishes the batches under way, lets the calls to receivers end, and then those of the
+// operator. It has the time of an api for all of that. A worker that is killed instead leaves its shards to the others
+// when its lease is over.
 
 const defaultWorkerAdmin = "127.0.0.1:9091"
 
@@ -49,7 +50,9 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	checks := func(ctx context.Context) map[string]error { return a.checks(ctx, a.deliversWork()) }
 	handler := httpapi.Straight(telemetry.Guarded(a.cfg.AdminHosts, "", telemetry.AdminHandler(a.registry, checks)))
 	server := httpapi.NewServer(handler, a.log)
-	group, working := errgroup.WithContext(ctx)
+	group, failed := errgroup.WithContext(ctx)
+	working, stopWorking := context.WithCancel(failed)
+	defer stopWorking()
 	group.Go(func() error { return serve(server, operatorLedger().Listener(admin)) })
 	group.Go(func() error { return a.runGauges(working) })
 	group.Go(func() error { return a.runFigures(working, "worker") })
@@ -57,11 +60,18 @@ func (a *pipeline) runWorker(ctx context.Context, admin net.Listener) error {
 	group.Go(func() error { return a.watchEndpoint(working) })
 	a.ready.Store(true)
 	a.log.InfoContext(ctx, "worker is running", "admin", admin.Addr().String())
-	workErr := a.work(working)
+	worked := make(chan error, 1)
+	go func() {
+		defer stopWorking()
+		worked <- a.work(working)
+	}()
+	<-working.Done()
 	a.ready.Store(false)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	return errors.Join(workErr, server.Shutdown(drain), group.Wait())
+	workErr := a.wait(drain, worked)
+	a.shutdown(drain, server)
+	return errors.Join(workErr, group.Wait())
 }
 
 // deliversWork returns why work does not come by the queue. The work is still done, unless the worker

@@ -76,15 +76,19 @@ volumes:
 {{ include "supplyhub.name" . }}-backlog.{{ .Release.Namespace }}.svc
 {{- end }}
 
-{{/* The environment of a component's container; its own values go before those for both. */}}
+{{/* The environment of a component's container; its own values go before those for both. A command has an api's
+environment, and of a worker's what an api has not. */}}
 {{- define "supplyhub.env" -}}
 {{- $ := index . 0 -}}
+{{- $like := get (dict "api" (list "api") "worker" (list "worker") "command" (list "worker" "api")) (index . 1) -}}
 {{- $own := dict "ADMIN_ADDR" ":9090" -}}
-{{- if eq (index . 1) "worker" -}}
+{{- if has "worker" $like -}}
 {{- $_ := set $own "ESTIMATES_WEBHOOK_BASE_URL" (printf "http://%s-api:%v" (include "supplyhub.name" $) $.Values.api.service.port) -}}
 {{- end -}}
-{{- $own = mergeOverwrite $own (deepCopy $.Values.config) (index $.Values (index . 1)).config -}}
-{{- if and (eq (index . 1) "api") (eq $.Values.worker.autoscaling.mode "keda") -}}
+{{- range $like -}}
+{{- $own = mergeOverwrite $own (deepCopy $.Values.config) (index $.Values .).config -}}
+{{- end -}}
+{{- if and (has "api" $like) (eq $.Values.worker.autoscaling.mode "keda") -}}
 {{- $_ := set $own "ADMIN_HOSTS" (join "," (compact (list (include "supplyhub.backlogHost" $) (get $own "ADMIN_HOSTS")))) -}}
 {{- end -}}
 env:
@@ -92,7 +96,7 @@ env:
   - { name: {{ $name }}, value: {{ $value | quote }} }
   {{- end }}
 envFrom:
-  - secretRef: { name: {{ index $.Values.secrets (index . 1) }} }
+  - secretRef: { name: {{ index $.Values.secrets (last $like) }} }
 {{- with $.Values.volumeMounts }}
 volumeMounts:
   {{- toYaml . | nindent 2 }}
@@ -115,9 +119,9 @@ readinessProbe:
   failureThreshold: 2
 {{- end }}
 
-{{/* The pod of an operator's command, for kubectl run --overrides: the api's settings, and the owner's DATABASE_URL, which comes last. */}}
+{{/* The pod of an operator's command, for kubectl run --overrides: the settings of both, and the owner's DATABASE_URL, which comes last. */}}
 {{- define "supplyhub.command" -}}
-{{- $container := fromYaml (include "supplyhub.env" (list . "api")) -}}
+{{- $container := fromYaml (include "supplyhub.env" (list . "command")) -}}
 {{- $_ := set $container "envFrom" (append $container.envFrom (dict "secretRef" (dict "name" .Values.secrets.migration))) -}}
 {{- $_ := set $container "securityContext" (fromYaml (include "supplyhub.containerSecurity" .)) -}}
 {{- $_ := set $container "resources" .Values.api.resources -}}
