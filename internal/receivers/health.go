@@ -39,6 +39,8 @@ type ReceiverState struct {
 	LastSuccess  *time.Time `json:"last_success_at"`
 	LastFailure  *time.Time `json:"last_failure_at"`
 	LastError    string     `json:"last_error"` // of the last failure, also when it recovered since
+
+	gone bool
 }
 
 // Failing reports whether the receiver's last calls failed, five of them at least.

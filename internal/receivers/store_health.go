@@ -143,6 +143,7 @@ func (s *healthStore) resume(ctx context.Context, supplierID, by string, now tim
 	left, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
 			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,
 			failing_since = CASE WHEN failing_since IS NULL THEN NULL ELSE CAST($3 AS bigint) END,
+			last_error = CASE WHEN last_failure_at IS NULL THEN '' ELSE last_error END,
 			paused_by = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_by ELSE '' END
 		WHERE supplier_id = $1 RETURNING paused_by`,
 		supplierID, by, now.UnixMicro())
@@ -179,7 +180,7 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 	for _, r := range rows {
 		r.PausedAt, r.FailingSince = database.TimeOrNil(r.pausedAt), database.TimeOrNil(r.failingSince)
 		r.LastSuccess, r.LastFailure = database.TimeOrNil(r.success), database.TimeOrNil(r.lastFail)
-		states[r.supplierID] = r.ReceiverState
+		states[r.supplierID] = r.shown()
 	}
 	return states, errs.Doing("read the receivers' states", err)
 }
