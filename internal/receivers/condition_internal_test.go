@@ -113,3 +113,50 @@ func TestPause_of_the_service_says_why_also_at_another_address(t *testing.T) {
 		}
 	})
 }
+
+func TestIllStates_are_those_of_receivers_that_are_called(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		d, want := newRegistry(db), map[string]bool{}
+		for i, s := range []struct {
+			url      string
+			active   bool
+			failing  any
+			pausedBy string
+			ill      bool
+		}{
+			{"https://x", true, 1, "", true}, {"https://x", true, nil, "service", true}, {"https://x", true, nil, "", false},
+			{"", true, 1, "", false}, {"", true, nil, "operator", false},
+			{"https://x", false, 1, "", false}, {"https://x", false, nil, "supplier", false},
+		} {
+			id := fmt.Sprint("s", i)
+			databasetest.Exec(t, db, `INSERT INTO suppliers (id, name, webhook_url, active, access_ttl, refresh_ttl, scopes,
+				created_at, updated_at) VALUES (?, '', ?, ?, 1, 1, '', 1, 1)`, id, s.url, s.active)
+			databasetest.Exec(t, db, `INSERT INTO webhook_receivers (supplier_id, shard, failing_since, paused_by, updated_at)
+				VALUES (?, 1, ?, ?, 1)`, id, s.failing, s.pausedBy)
+			if s.ill {
+				want[id] = true
+			}
+		}
+		found, err := d.IllStates(t.Context())
+		if err != nil || len(found) != len(want) {
+			t.Errorf("%v, %v", found, err)
+		}
+		for id := range want {
+			if _, in := found[id]; !in {
+				t.Errorf("%s is not ill", id)
+			}
+		}
+		databasetest.Exec(t, db, `INSERT INTO suppliers (id, name, webhook_url, access_ttl, refresh_ttl, scopes,
+			created_at, updated_at) SELECT 'x' || n, '', 'https://x', 1, 1, '', 1, 1
+			FROM (WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 5000) SELECT n FROM n) AS n`)
+		databasetest.Exec(t, db, `INSERT INTO webhook_receivers (supplier_id, shard, updated_at)
+			SELECT id, 1, 1 FROM suppliers WHERE id LIKE 'x%'`)
+		databasetest.Exec(t, db, `ANALYZE`)
+		plan := databasetest.Plan(t, db, `SELECT supplier_id FROM `+ill)
+		if !strings.Contains(plan, "webhook_receivers_ill") || strings.Contains(plan, "Seq Scan") ||
+			strings.Contains(plan, "SCAN s") || !strings.Contains(plan, "(id =") && !strings.Contains(plan, "(id=?)") {
+			t.Errorf("what is well is read:\n%s", plan)
+		}
+	})
+}

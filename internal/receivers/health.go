@@ -48,7 +48,7 @@ func (r ReceiverState) Failing() bool { return r.Failures >= dispatch.FailingAt 
 
 // ReceiverState returns the state of a supplier's receiver; one that was never called has the zero state.
 func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
-	states, err := d.health.receiverStates(ctx, `supplier_id = $1`, supplierID)
+	states, err := d.health.receiverStates(ctx, `webhook_receivers WHERE supplier_id = $1`, supplierID)
 	return states[supplierID], err
 }
 
