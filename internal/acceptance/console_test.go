@@ -398,6 +398,34 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 		want(t, act(t, "/receivers/resume", url.Values{"id": {s.ID}}, bearer...), 200)
 		reaches(t, s, "delivered", 1)
 	})
+	rule(t, "a receiver needs attention while its supplier is active and has an address", func(t *testing.T) {
+		receiver, _ := switchable(t, 200)
+		for name, change := range map[string]func(*apptest.Supplier){
+			"deactivated": func(s *apptest.Supplier) {
+				want(t, act(t, "/suppliers/deactivate", url.Values{"id": {s.ID}}, bearer...), 200)
+			},
+			"without an address": func(s *apptest.Supplier) { want(t, s.Do(t, http.MethodDelete, receiverPath, nil), 204) },
+		} {
+			s := h.Supplier(t, "--webhook-url", receiver.URL)
+			key := s.ID + "/<nil>"
+			want(t, act(t, "/receivers/pause", url.Values{"id": {s.ID}}, bearer...), 200)
+			if !slices.Contains(consoleList(t, h, "receivers?state=paused"), key) {
+				t.Errorf("%s: it is not listed before", name)
+			}
+			before, _ := figure(t, h.APIs[0], "Paused receivers")
+			change(s)
+			wait.Until(t, name+": it is not counted", func() bool { // what is shown is kept for two seconds
+				after, _ := figure(t, h.APIs[0], "Paused receivers")
+				return after == before-1
+			})
+			for state, listed := range map[string]bool{"?state=paused": false, "?state=active": false, "": true,
+				"?state=paused&supplier_id=" + s.ID: true} {
+				wait.Until(t, fmt.Sprintf("%s: listed among receivers%s: %v", name, state, listed), func() bool {
+					return slices.Contains(consoleList(t, h, "receivers"+state), key) == listed
+				})
+			}
+		}
+	})
 	rule(t, "Pause and Resume change only suppliers that exist and have a receiver, and count no other",
 		func(t *testing.T) { onlyReceivers(t, h, act, bearer) })
 	rule(t, "Deactivate refuses a supplier's keys, Activate lets them in again", func(t *testing.T) {

@@ -245,7 +245,7 @@ func (d *examination) receiver(ctx context.Context, s supplierauth.Supplier) err
 	}
 	switch {
 	case state.PausedBy != "":
-		why := map[bool]string{true: ": it answered 410"}[state.Condition().Gone()]
+		why := map[bool]string{true: ": it answered 410"}[state.Gone()]
 		d.Say(doctor.Warning, name, "when it works again run `api supplier resume "+s.ID+"`; `api receiver list` shows what "+
 			"waits", "paused by the %s%s", state.PausedBy, why)
 	case state.Failing():

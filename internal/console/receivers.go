@@ -63,7 +63,7 @@ func (s *views) receivers(ctx context.Context, q query) (any, error) {
 	if state != "" && state != "active" || view.Next != nil {
 		return view, nil
 	}
-	healthy, next, err := s.healthy(ctx, place, states)
+	healthy, next, err := s.healthy(ctx, place, state, states)
 	if next != "" {
 		next = listed + next
 	}
@@ -118,8 +118,9 @@ func (s *views) describe(ctx context.Context, list []receiver) error {
 	return s.deps.Receivers.Count(ctx, conditions, mostWaiting)
 }
 
-// healthy goes through the suppliers for receivers that need no attention.
-func (s *views) healthy(ctx context.Context, after string, ill map[string]receivers.ReceiverState) (
+// healthy goes through the suppliers for receivers that need no attention: those that are well and, without a state,
+// those that fail or are paused and are not called, as their suppliers are deactivated or have no address.
+func (s *views) healthy(ctx context.Context, after, state string, ill map[string]receivers.ReceiverState) (
 	page []receiver, next string, err error) {
 	for range mostPages {
 		suppliers, next, err := s.deps.Suppliers.SupplierPage(ctx, after, rows)
@@ -132,9 +133,11 @@ func (s *views) healthy(ctx context.Context, after string, ill map[string]receiv
 			return nil, "", err
 		}
 		for _, supplier := range suppliers {
-			state, known := states[supplier.ID]
-			if _, found := ill[supplier.ID]; !found && (known || supplier.WebhookURL != "") {
-				page = append(page, receiverIn(supplier.ID, state))
+			is, known := states[supplier.ID]
+			one := receiverIn(supplier.ID, is)
+			if _, found := ill[supplier.ID]; !found && (known || supplier.WebhookURL != "") &&
+				(state == "" || state == one.State) {
+				page = append(page, one)
 			}
 		}
 		if after = next; next == "" || len(page) > 0 {

@@ -179,8 +179,8 @@ func unknownDeliveries(ids []string) error {
 	return errs.New(errs.NotFound, "There is no delivery "+strings.Join(ids, ", ")+".")
 }
 
-// Waiting is what is pending for a supplier's receiver: how many deliveries, and since when. The oldest is the one
-// whose request was accepted first; zero: nothing waits.
+// Waiting is what is pending for a supplier's receiver: how many deliveries, and since when the first of them; zero:
+// nothing waits.
 type Waiting struct {
 	supplierID string
 	N          int64

@@ -210,14 +210,18 @@ func (s *store) waiting(ctx context.Context, suppliers []string, most int) ([]Wa
 		list = `SELECT unnest($1::text[]) AS id`
 	}
 	pending := Filter{Receiver: "w.id", Status: Pending}
-	each := func(columns, end string) string {
-		return database.Arms(pending.arms(s, pending.Receiver),
-			func(arm string) string { return `SELECT ` + columns + ` FROM webhook_deliveries WHERE ` + arm + end })
-	}
-	const inOrder = ` ORDER BY uid, round LIMIT 1`
+	all := database.Arms(pending.arms(s, pending.Receiver),
+		func(arm string) string { return `SELECT 1 AS one FROM webhook_deliveries WHERE ` + arm + ` LIMIT $2` })
 	return database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT w.id,
-			(SELECT count(*) FROM (`+each(`1 AS one`, ` LIMIT $2`)+` LIMIT $2) AS counted),
-			(SELECT created_at FROM (`+each(`uid, round, created_at`, inOrder)+`) AS oldest`+inOrder+`)
+			(SELECT count(*) FROM (`+all+` LIMIT $2) AS counted), (`+s.oldest("w.id")+`)
 		FROM (`+list+`) AS w`, []any{s.DB.Values(suppliers), most},
 		func(w *Waiting) []any { return []any{&w.supplierID, &w.N, scanTime{&w.Oldest}} })
+}
+
+// oldest returns the query of since when something is pending for a receiver, among the 1,000 that were accepted first.
+func (s *store) oldest(receiver string) string {
+	pending := Filter{Receiver: receiver, Status: Pending}
+	return `SELECT min(since) FROM (` + database.Arms(pending.arms(s, receiver), func(arm string) string {
+		return `SELECT ` + aboutSince + ` AS since FROM webhook_deliveries WHERE ` + arm + ` ORDER BY uid, round LIMIT 1000`
+	}) + `) AS oldest`
 }

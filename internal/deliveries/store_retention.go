@@ -15,11 +15,15 @@ import (
 // began its series of attempts. The series' first attempt shows when that was. A delivery that was ended before any
 // attempt and then redelivered has series 0 too.
 func (s *store) pendingSince() string {
-	return `CASE WHEN series = 0 THEN updated_at WHEN series = attempts THEN created_at
-		WHEN series = 1 THEN last_started_at ELSE coalesce((SELECT a.started_at FROM webhook_attempts a
+	return `CASE WHEN series > 1 AND series < attempts THEN coalesce((SELECT a.started_at FROM webhook_attempts a
 			WHERE a.delivery_id = d.id AND a.supplier_id = d.supplier_id AND a.number = d.attempts - d.series + 1), created_at)
-		END`
+		ELSE ` + aboutSince + ` END`
 }
+
+// aboutSince is pendingSince from the row alone: of a redelivery with several attempts it is when the last one began.
+// Package figures counts by the same.
+const aboutSince = `CASE WHEN series = 0 THEN updated_at WHEN series = attempts THEN created_at
+	ELSE last_started_at END`
 
 // waitedFor returns the suppliers for whose receivers something waits. It takes one step through the index for each
 // supplier, so its cost does not depend on how much waits. It leaves deliveries that a worker holds right now to the

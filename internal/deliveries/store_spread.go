@@ -96,16 +96,13 @@ func (s *store) lockSpread(ctx context.Context, ids []string) (locked []Delivery
 // waitingSpread is waiting supplier by supplier.
 func (s *store) waitingSpread(ctx context.Context, suppliers []string, most int) (rows []Waiting, err error) {
 	for _, id := range suppliers {
-		row, filter := Waiting{supplierID: id}, Filter{Receiver: id, Status: Pending, oldest: true}
+		row, filter := Waiting{supplierID: id}, Filter{Receiver: id, Status: Pending}
 		if row.N, err = s.count(ctx, filter, most); err != nil {
 			return nil, err
 		}
-		first, _, err := s.page(ctx, filter, Key{}, 1)
+		_, err = database.One(ctx, s.DB.ReaderSQL(ctx), s.oldest(`$1`), []any{id}, scanTime{&row.Oldest})
 		if err != nil {
 			return nil, err
-		}
-		if len(first) > 0 {
-			row.Oldest = first[0].CreatedAt
 		}
 		rows = append(rows, row)
 	}

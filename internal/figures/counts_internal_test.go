@@ -66,8 +66,13 @@ func TestCounts_are_of_each_request_delivery_and_receiver_once(t *testing.T) {
 		request(t, db, 4, "enqueued", 1, since(5), nil)
 		delivery(t, db, "4-1", 4, 1, "own", "pending", nil, since(5))
 		delivery(t, db, "4-2", 4, 1, "s1", "pending", nil, since(900))
-		delivery(t, db, "4-3", 4, 1, "s7", "pending", nil, since(9000)) // nothing calls it: it has no address
-		delivery(t, db, "4-4", 4, 1, "s8", "pending", nil, since(9000)) // it is deactivated
+		delivery(t, db, "4-3", 4, 1, "s7", "pending", nil, since(9000))               // nothing calls it: it has no address
+		delivery(t, db, "4-4", 4, 1, "s8", "pending", nil, since(9000))               // it is deactivated
+		for id, again := range map[string]string{"4-5": `updated_at = ?, series = 0`, // redelivered
+			"4-6": `last_started_at = ?, attempts = 3`, "4-7": `last_started_at = ?, attempts = 5, series = 2`} {
+			delivery(t, db, id, 4, 2, "s1", "pending", nil, since(8000))
+			databasetest.Exec(t, db, `UPDATE webhook_deliveries SET `+again+` WHERE id = ?`, since(700), id)
+		}
 		request(t, db, 5, "enqueued", 1, since(5), nil)
 		delivery(t, db, "5-1", 5, 1, "own", "pending", 8, since(5))
 		delivery(t, db, "5-2", 5, 1, "acme", "pending", 8, since(900))
@@ -90,7 +95,7 @@ func TestCounts_are_of_each_request_delivery_and_receiver_once(t *testing.T) {
 		} {
 			supplier(t, db, fmt.Sprint("s", i), r.url, r.active, r.failing, r.paused)
 		}
-		want := Counts{At: noon, Enqueued: 5, FailedRequests: 1, Oldest: 50 * time.Second, Pending: 8,
+		want := Counts{At: noon, Enqueued: 5, FailedRequests: 1, Oldest: 50 * time.Second, Pending: 8 + 3,
 			OldestPending: 900 * time.Second, Dead: 2, Failed: 1,
 			Active: 1, Failing: 2, Paused: 3, Backlog: 3 + 2} // estimations, and deliveries to the own endpoint
 		if got, err := at(db, noon).Count(t.Context()); err != nil || got != want {

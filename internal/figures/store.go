@@ -75,7 +75,8 @@ const most = 100_000
 
 // counting reads each figure by the index that has just its rows, in its order and up to `most` of them. The conditions
 // repeat those of the indexes. The oldest enqueued request, and the oldest pending delivery to a supplier that can be
-// called, are among the 10,000 that were accepted first. The last place is for the deliveries due to one receiver of r.
+// called, are among the 10,000 that were accepted first; since when it is one is aboutSince in package deliveries. The
+// last place is for the deliveries due to one receiver of r.
 const counting = `
 	SELECT 'enqueued' AS what, count(*) AS n FROM (SELECT 1 FROM material_requests
 		WHERE uid > 0 AND status = 'enqueued' ORDER BY uid LIMIT 100000) AS c
@@ -88,7 +89,8 @@ const counting = `
 	UNION ALL SELECT 'pending', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'pending' LIMIT 100000) AS c
 	UNION ALL SELECT 'pending since', coalesce(min(CASE WHEN destination = 'own' OR (SELECT active AND webhook_url <> ''
 			FROM suppliers WHERE id = destination) THEN since END), 0)
-		FROM (SELECT destination, min(since) AS since FROM (SELECT destination, created_at AS since
+		FROM (SELECT destination, min(since) AS since FROM (SELECT destination, CASE WHEN series = 0 THEN updated_at
+				WHEN series = attempts THEN created_at ELSE last_started_at END AS since
 			FROM ` + open + ` AND status = 'pending' ORDER BY uid LIMIT 10000) AS c GROUP BY destination) AS c
 	UNION ALL SELECT 'dead', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'dead' LIMIT 100000) AS c
 	UNION ALL SELECT 'failed', count(*) FROM (SELECT 1 FROM ` + open + ` AND status = 'failed' LIMIT 100000) AS c

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
@@ -34,9 +33,18 @@ func (r ReceiverState) Condition() Condition {
 }
 
 // Gone reports whether the service paused the receiver because it answered 410; its other reason is that the receiver
-// failed for too long. No column says which: a receiver that failed for too long is failing.
-func (r ReceiverState) Gone() bool {
-	return r.PausedBy == PausedByService && (strings.HasPrefix(r.LastError, gone) || r.Failures < dispatch.FailingAt)
+// failed for too long.
+func (r ReceiverState) Gone() bool { return r.gone }
+
+// shown returns the state as it is shown, from what is stored. No column says why the service paused a receiver: one
+// that failed for too long is failing, or has its error from before it was moved, without a failure.
+func (r ReceiverState) shown() ReceiverState {
+	tooLong := r.Failing() || r.LastFailure == nil && r.LastError != ""
+	r.gone = r.PausedBy == PausedByService && (strings.HasPrefix(r.LastError, gone) || !tooLong)
+	if r.LastFailure == nil {
+		r.LastError = ""
+	}
+	return r
 }
 
 // Count adds what waits for the receivers of the suppliers, counted up to most for each, and since when.

@@ -39,6 +39,8 @@ type ReceiverState struct {
 	LastSuccess  *time.Time `json:"last_success_at"`
 	LastFailure  *time.Time `json:"last_failure_at"`
 	LastError    string     `json:"last_error"` // of the last failure, also when it recovered since
+
+	gone bool
 }
 
 // Failing reports whether the receiver's last calls failed, five of them at least.
@@ -46,7 +48,7 @@ func (r ReceiverState) Failing() bool { return r.Failures >= dispatch.FailingAt 
 
 // ReceiverState returns the state of a supplier's receiver; one that was never called has the zero state.
 func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (ReceiverState, error) {
-	states, err := d.health.receiverStates(ctx, `supplier_id = $1`, supplierID)
+	states, err := d.health.receiverStates(ctx, `webhook_receivers WHERE supplier_id = $1`, supplierID)
 	return states[supplierID], err
 }
 

@@ -46,13 +46,15 @@ func (d *Registry) Addresses(ctx context.Context, suppliers []string) (map[strin
 	return found, errs.Doing("read where receivers are", err)
 }
 
+// moved keeps the last error of a receiver that failed for too long: it is why the service's pause stays (Gone).
 func (s *healthStore) moved(ctx context.Context, supplierID, url string, now time.Time) error {
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `
 		INSERT INTO webhook_receivers AS r (supplier_id, shard, address, updated_at)
 		VALUES ($1, $2, $3, $4)
 		ON CONFLICT (supplier_id) DO UPDATE SET address = excluded.address, updated_at = excluded.updated_at,
 			consecutive_failures = 0, failing_since = NULL, first_failure_at = NULL, last_success_at = NULL,
-			last_failure_at = NULL, last_error = '',
+			last_failure_at = NULL, last_error = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) <> ''
+				AND (r.failing_since IS NOT NULL OR r.last_failure_at IS NULL) THEN r.last_error ELSE '' END,
 			paused_at = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) = '' THEN NULL ELSE r.paused_at END,
 			paused_by = CASE WHEN r.paused_by = 'service' AND CAST($5 AS text) = '' THEN '' ELSE r.paused_by END`,
 		supplierID, round.ShardOf(supplierID), AddressOf(url), now.UnixMicro(), url)

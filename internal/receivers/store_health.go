@@ -143,6 +143,7 @@ func (s *healthStore) resume(ctx context.Context, supplierID, by string, now tim
 	left, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_receivers SET updated_at = CAST($3 AS bigint),
 			paused_at = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_at END,
 			failing_since = CASE WHEN failing_since IS NULL THEN NULL ELSE CAST($3 AS bigint) END,
+			last_error = CASE WHEN last_failure_at IS NULL THEN '' ELSE last_error END,
 			paused_by = CASE WHEN paused_by = 'operator' AND $2 <> 'operator' THEN paused_by ELSE '' END
 		WHERE supplier_id = $1 RETURNING paused_by`,
 		supplierID, by, now.UnixMicro())
@@ -154,16 +155,21 @@ func (d *Registry) ReceiverStates(ctx context.Context, suppliers []string) (map[
 	if len(suppliers) == 0 {
 		return map[string]ReceiverState{}, nil
 	}
-	return d.health.receiverStates(ctx, d.health.DB.AnyOf("supplier_id", 1), d.health.DB.Values(suppliers))
+	return d.health.receiverStates(ctx, `webhook_receivers WHERE `+d.health.DB.AnyOf("supplier_id", 1),
+		d.health.DB.Values(suppliers))
 }
 
-// IllStates returns the states of the receivers that fail or are paused, by an index that has no others.
+// ill are the receivers that fail or are paused, by an index that has no others: those that package figures counts.
+const ill = `(SELECT * FROM webhook_receivers
+		WHERE failing_since IS NOT NULL OR paused_by <> '' ORDER BY supplier_id LIMIT 300000) AS r
+	JOIN suppliers AS s ON s.id = supplier_id WHERE s.active AND s.webhook_url <> ''`
+
+// IllStates returns the states of the receivers that fail or are paused, of active suppliers with an address.
 func (d *Registry) IllStates(ctx context.Context) (map[string]ReceiverState, error) {
-	return d.health.receiverStates(ctx, `failing_since IS NOT NULL OR paused_by <> ''`)
+	return d.health.receiverStates(ctx, ill)
 }
 
-func (s *healthStore) receiverStates(ctx context.Context, condition string, args ...any) (map[string]ReceiverState,
-	error) {
+func (s *healthStore) receiverStates(ctx context.Context, from string, args ...any) (map[string]ReceiverState, error) {
 	type row struct {
 		ReceiverState
 		supplierID                                string
@@ -171,7 +177,7 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 	}
 	rows, err := database.Query(ctx, s.DB.ReaderSQL(ctx), `SELECT supplier_id, consecutive_failures, first_failure_at,
 			last_success_at, last_failure_at, last_error, paused_by, paused_at
-		FROM webhook_receivers WHERE `+condition, args, func(r *row) []any {
+		FROM `+from, args, func(r *row) []any {
 		return []any{&r.supplierID, &r.Failures, &r.failingSince, &r.success, &r.lastFail, &r.LastError, &r.PausedBy,
 			&r.pausedAt}
 	})
@@ -179,7 +185,7 @@ func (s *healthStore) receiverStates(ctx context.Context, condition string, args
 	for _, r := range rows {
 		r.PausedAt, r.FailingSince = database.TimeOrNil(r.pausedAt), database.TimeOrNil(r.failingSince)
 		r.LastSuccess, r.LastFailure = database.TimeOrNil(r.success), database.TimeOrNil(r.lastFail)
-		states[r.supplierID] = r.ReceiverState
+		states[r.supplierID] = r.shown()
 	}
 	return states, errs.Doing("read the receivers' states", err)
 }
