@@ -80,3 +80,44 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 		}
 	})
 }
+
+func TestSetBack_leaves_due_what_was_pending_and_redelivered(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for name, jump := range map[string]time.Duration{
+		"to a time after its last attempt": 10 * time.Minute, "to a time before it": time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			databasetest.Each(t, func(t *testing.T, db *database.DB) {
+				now := began
+				d := NewKeeper(KeeperDeps{DB: db, Now: func() time.Time { return now }})
+				sentRows(t.Context(), t, db, 1, 1, Pending)
+				exec(t.Context(), t, db, fmt.Sprintf(`UPDATE webhook_deliveries SET next_attempt_at = %d, updated_at = %d`,
+					began.Add(2*time.Hour).UnixMicro(), began.Add(-30*time.Minute).UnixMicro()))
+				if n, err := d.RedeliverAll(t.Context(), Filter{Receiver: "acme", Status: Pending}); err != nil || n != 1 {
+					t.Fatalf("%d are redelivered: %v", n, err)
+				}
+				due := func() time.Duration {
+					t.Helper()
+					at, err := database.Column[int64](t.Context(), db.SQL(t.Context()),
+						`SELECT next_attempt_at FROM webhook_deliveries`)
+					if err != nil || len(at) != 1 {
+						t.Fatal(at, err)
+					}
+					return time.UnixMicro(at[0]).Sub(now)
+				}
+				if wait := due(); wait != 0 {
+					t.Errorf("redelivered, it is due %s later", wait)
+				}
+				now = began.Add(-jump)
+				if err := d.SetBack(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if wait := due(); wait != 0 {
+					t.Errorf("after the clock went back it is due %s later", wait)
+				}
+			})
+		})
+	}
+}

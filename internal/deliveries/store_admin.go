@@ -115,7 +115,8 @@ func (s *store) again(ctx context.Context, found []Delivery, now time.Time) erro
 
 // reopen makes those of the deliveries wait that no worker has (h). It shares the lock without which no partition is
 // dropped, so that none of them goes with its table before the COMMIT. A pending delivery keeps its series, and when it
-// became due if it is due already: it keeps its turn among the others.
+// became due if it is due already: it keeps its turn among the others. Its updated_at is when it was made due, as
+// SetBack reads it; without an attempt it is from when retention counts, and stays.
 func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	if err := s.DB.ShareLock(ctx, redeliveries); err != nil {
 		return fmt.Errorf("reopen webhook deliveries: %w", err)
@@ -123,7 +124,7 @@ func (s *store) reopen(ctx context.Context, ids []string, now time.Time) error {
 	_, err := database.Exec(ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries SET status = 'pending',
 			series = CASE status WHEN 'pending' THEN series ELSE 0 END,
 			next_attempt_at = CASE WHEN status = 'pending' AND next_attempt_at < $1 THEN next_attempt_at ELSE $1 END,
-			updated_at = CASE status WHEN 'pending' THEN updated_at ELSE $1 END, ended_because = NULL,
+			updated_at = CASE WHEN status = 'pending' AND series = 0 THEN updated_at ELSE $1 END, ended_because = NULL,
 			resent_at = CASE status WHEN 'delivered' THEN $1 ELSE resent_at END
 		WHERE worker IS NULL AND `+s.DB.AnyOf("id", 2), now.UnixMicro(), s.DB.Values(ids))
 	return errs.Doing("reopen webhook deliveries", err)

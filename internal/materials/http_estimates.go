@@ -147,7 +147,7 @@ func validWebhookID(id string) bool {
 // authenticateSignature finds who signed: one of our workers, by its proof, which costs no query; otherwise another
 // holder of the secret, and the webhook-id says whether the event is one of our own.
 func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
-	raw, err := httpapi.PeekBody(c, mayBeSigned(c.Request.Header, s.deps.Now()))
+	raw, err := httpapi.PeekBody(c, s.mayBeSigned(c.Request.Context(), c.Request.Header))
 	if err != nil {
 		return sender{}, err
 	}
@@ -167,9 +167,13 @@ func (s Handlers) authenticateSignature(c *gin.Context) (sender, error) {
 }
 
 // mayBeSigned reports whether the headers of a signature can be right, whatever the body is: only then is it read to
-// its usual size.
-func mayBeSigned(h http.Header, now time.Time) bool {
-	if _, err := webhook.Verify(h, nil, now); !errors.Is(err, webhook.ErrSignature) { // without a secret: all but that
+// its usual size. The proof of a worker is known without the body.
+func (s Handlers) mayBeSigned(ctx context.Context, h http.Header) bool {
+	_, err := s.verifyByEither(ctx, h, nil, nil, func() bool { // without a secret all but the signature is verified
+		_, _, proven := s.deps.Proofs.Holds(h.Get(webhook.HeaderSignature), h.Get(caller.ProofHeader))
+		return proven
+	})
+	if !errors.Is(err, webhook.ErrSignature) {
 		return false
 	}
 	return slices.ContainsFunc(strings.Fields(h.Get(webhook.HeaderSignature)), func(signature string) bool {
@@ -179,23 +183,30 @@ func mayBeSigned(h http.Header, now time.Time) bool {
 	})
 }
 
-// verifySignature checks the signature and its time. While the database's clock jumps, the worker that signed may go by
-// the other time: its call would be refused permanently.
+// verifySignature checks the signature and its time.
 func (s Handlers) verifySignature(ctx context.Context, h http.Header, raw []byte) (id string, err error) {
-	id, err = webhook.Verify(h, raw, s.deps.Now(), s.deps.Secrets...)
-	if !errors.Is(err, webhook.ErrTimestamp) {
+	return s.verifyByEither(ctx, h, raw, s.deps.Secrets, func() bool {
+		seconds, bad := strconv.ParseInt(h.Get(webhook.HeaderTimestamp), 10, 64)
+		_, unsigned := webhook.Verify(h, raw, time.Unix(seconds, 0), s.deps.Secrets...)
+		return bad == nil && unsigned == nil
+	})
+}
+
+// verifyByEither is webhook.Verify. While the database's clock jumps, the worker that signed may go by the other time:
+// its call would be refused permanently. known says that it is no stranger's: those cost the database nothing.
+func (s Handlers) verifyByEither(ctx context.Context, h http.Header, raw []byte, secrets []webhook.Secret,
+	known func() bool) (id string, err error) {
+	id, err = webhook.Verify(h, raw, s.deps.Now(), secrets...)
+	if !errors.Is(err, webhook.ErrTimestamp) || !known() {
 		return id, err
-	}
-	seconds, bad := strconv.ParseInt(h.Get(webhook.HeaderTimestamp), 10, 64)
-	if _, unsigned := webhook.Verify(h, raw, time.Unix(seconds, 0), s.deps.Secrets...); bad != nil || unsigned != nil {
-		return "", err // strangers cost the database nothing
 	}
 	other, jumping := s.deps.DB.NowElsewhere(ctx)
 	if !jumping {
 		return "", err
 	}
-	if id, err = webhook.Verify(h, raw, s.deps.Now(), s.deps.Secrets...); err != nil { // the jump may be known only now
-		id, err = webhook.Verify(h, raw, other, s.deps.Secrets...)
+	// the jump may be known only now
+	if id, err = webhook.Verify(h, raw, s.deps.Now(), secrets...); errors.Is(err, webhook.ErrTimestamp) {
+		id, err = webhook.Verify(h, raw, other, secrets...)
 	}
 	return id, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -302,6 +303,50 @@ func TestReceiveEstimates_of_a_worker_are_believed_by_its_proof_and_stay_in_thei
 			t.Errorf("the row is %+v", r)
 		}
 	})
+}
+
+func TestReceiveEstimates_of_a_worker_may_be_large_while_the_databases_clock_jumps(t *testing.T) {
+	t.Parallel()
+	address := databasetest.Postgres(t)
+	first := databasetest.OpenURL(t, address, "")
+	for _, statement := range []string{
+		`CREATE SCHEMA skewed`, `CREATE TABLE skewed.clock AS SELECT 0::double precision AS ahead`,
+		`CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT
+			pg_catalog.clock_timestamp() + (SELECT make_interval(secs => ahead) FROM skewed.clock)'`,
+		`DO 'BEGIN EXECUTE format($f$ALTER DATABASE %I SET search_path = public, pg_catalog$f$, current_database()); END'`,
+	} {
+		databasetest.Exec(t, first, statement)
+	}
+	db := databasetest.OpenURL(t, address, "") // its connections have the clock that the test moves
+	proofs, err := caller.NewProofs("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPipeline(t, db, func(d *materials.Deps) { d.Proofs, d.Now = proofs, db.Now })
+	p.enqueue("acme", 1)
+	r := p.round("acme", 1)
+	id, body := ownID(r), `{"data":{"supplier_id":"acme","estimates":[],"unavailable":[]}}`+strings.Repeat(" ", 17<<10)
+	post := func(at time.Time, proof func(signed string) string) int {
+		signed := webhook.Sign(id, at, []byte(body), p.secret)
+		return p.call(http.MethodPost, estimatesPath(1), body, webhook.HeaderID, id, webhook.HeaderTimestamp,
+			fmt.Sprint(at.Unix()), signature, signed, caller.ProofHeader, proof(signed)).Code
+	}
+	proven := func(signed string) string { return proofs.Of(signed, r.UID, r.Number) }
+	before := time.Now()
+	if got := post(before.Add(-time.Hour), proven); got != 413 {
+		t.Errorf("while the clock goes well a call of another hour gets %d", got)
+	}
+	databasetest.Exec(t, db, `UPDATE skewed.clock SET ahead = 3600`)
+	wait.Until(t, "the jump is known", func() bool { return db.ClockJumps() > 0 })
+	if got := post(before, func(string) string { return "" }); got != 413 {
+		t.Errorf("one that no worker proves gets %d", got)
+	}
+	if got := post(before.Add(-time.Hour), proven); got != 413 {
+		t.Errorf("one by neither time gets %d", got)
+	}
+	if got := post(before, proven); got != 200 {
+		t.Errorf("one by the other time gets %d", got)
+	}
 }
 
 // A worker names its round; without that the delivery does, while it is there.

@@ -321,3 +321,22 @@ func TestNotifier_follows_a_clock_that_is_set_back(t *testing.T) {
 		}
 	})
 }
+
+func TestSetBack_where_no_clock_jumped_leaves_an_event_put_off(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newRig(t, db)
+		again := r.now().Add(6 * time.Hour).UnixMicro()
+		databasetest.Exec(t, db, `INSERT INTO operator_events (id, type, supplier_id, supplier_name, paused_by, count, ids,
+			last_error, at, due_at, attempts) VALUES ('msg_1', '', '', '', '', 1, '[]', '', ?, ?, 7)`,
+			r.now().UnixMicro(), again)
+		if err := r.notifier().SetBack(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var due int64
+		err := db.From(t.Context()).Raw(`SELECT due_at FROM operator_events`).Scan(&due).Error
+		if err != nil || due != again {
+			t.Errorf("it is due %s early: %v", time.Duration(again-due)*time.Microsecond, err)
+		}
+	})
+}

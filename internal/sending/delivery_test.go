@@ -419,3 +419,34 @@ func TestProof_goes_to_the_own_endpoint_alone_and_belongs_to_the_signature(t *te
 		}
 	})
 }
+
+func TestAnswer_with_a_location_that_cannot_be_read_is_an_answer_that_shows_nothing_of_it(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{"/there%zz?key=K3Y", "http://[::1/?key=K3Y", "http://a:b/?key=K3Y", ":?key=K3Y"} {
+		t.Run(location, func(t *testing.T) {
+			t.Parallel()
+			databasetest.Each(t, func(t *testing.T, db *database.DB) {
+				r := newRig(t, db, setup{acme: func(_ int, w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Location", location)
+					w.WriteHeader(http.StatusFound)
+				}})
+				to := receivers.Receiver{URL: r.acme.URL, Secrets: []webhook.Secret{r.secret}, Active: true}
+				for call, a := range map[string]deliveries.Answer{
+					"a test":         r.TestCall(t.Context(), "acme", "msg_test", to, []byte("{}")),
+					"the operator's": sending.TryOperator(t.Context(), to, "msg_op", []byte("{}"), time.Now(), time.Minute),
+				} {
+					if a.Status != http.StatusFound || a.Err != nil || a.Location != "" {
+						t.Errorf("%s: %+v", call, a)
+					}
+				}
+				r.add(event("acme", 1, 1))
+				r.settled()
+				for _, a := range failedThrice(t, r).Attempts {
+					if a.Status == nil || *a.Status != http.StatusFound || a.Error != nil && strings.Contains(*a.Error, "K3Y") {
+						t.Errorf("the attempt is %+v", a)
+					}
+				}
+			})
+		})
+	}
+}

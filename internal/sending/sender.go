@@ -91,7 +91,8 @@ type call struct {
 	at time.Time
 }
 
-// RoundTrip may change the request: send made it for this call alone.
+// RoundTrip may change the request: send made it for this call alone. A Location that cannot be read it takes away: the
+// client would put an error in place of the answer, which shows the values of a query.
 func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	c := request.Context().Value(callKey{}).(call)
 	h := request.Header
@@ -113,7 +114,13 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 			h.Set(caller.ProofHeader, proof)
 		}
 	}
-	return w.RoundTripper.RoundTrip(request)
+	response, err := w.RoundTripper.RoundTrip(request)
+	if err == nil {
+		if _, unreadable := response.Location(); unreadable != nil {
+			response.Header.Del("Location")
+		}
+	}
+	return response, err
 }
 
 // newClient returns a client that makes each call once: the schedule decides on retries, redirects and answers.

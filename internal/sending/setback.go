@@ -16,12 +16,13 @@ const (
 )
 
 // RunSetBack has, until ctx ends, nothing wait longer for it when the database's clock is set back: no delivery, and
-// nothing of what others know of. Every worker runs it: it is idempotent, and skips what another transaction has
-// locked. An error is tried again a second later, as long as it takes: turns counts only the runs that succeeded.
+// nothing of what others know of. Every worker runs it, and begins with it: the clock may have been set back while none
+// was alive. It is idempotent, and skips what another transaction has locked. An error is tried again a second later,
+// as long as it takes: turns counts only the runs that succeeded.
 func (d *Dispatcher) RunSetBack(ctx context.Context, others ...func(context.Context) error) {
 	ticker := time.NewTicker(setBackEvery)
 	defer ticker.Stop()
-	jumps, turns := d.deps.DB.ClockJumps(), 0
+	jumps, turns := d.deps.DB.ClockJumps(), setBackTurns
 	for {
 		select {
 		case <-ctx.Done():
@@ -31,7 +32,7 @@ func (d *Dispatcher) RunSetBack(ctx context.Context, others ...func(context.Cont
 		if n := d.deps.DB.ClockJumps(); n != jumps {
 			jumps, turns = n, setBackTurns
 		}
-		if turns == 0 {
+		if turns == 0 || d.deps.DB.Known(ctx) != nil { // the machine's clock says nothing about what is stored
 			continue
 		}
 		err := d.SetBack(ctx)

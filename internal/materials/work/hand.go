@@ -14,8 +14,9 @@ import (
 //   - each supplier has a line of its own, and the lines take turns, so that a burst delays its own supplier alone;
 //   - a supplier may have a quarter of what no other has under way, in number and in bytes, so that one whose
 //     estimations are slow leaves room for the others, and a lone one is never held back;
-//   - a supplier may have a quarter of the places that wait. A round without a place stays due in the database, and a
-//     look finds it when there is room.
+//   - a supplier may have a quarter of the places that wait, and no more than it leaves free, so that however many have
+//     theirs, another one finds some. A round without a place stays due in the database, and a look finds it when there
+//     is room.
 
 const (
 	defaultAtOnce = 1024     // estimations under way
@@ -74,14 +75,14 @@ func (h *hand) add(rounds []round.Round) {
 			continue
 		}
 		l := h.lines[r.SupplierID]
-		if h.waiting >= handMost || l != nil && len(l.waiting) >= handMost/4 {
+		if l == nil {
+			l = &line{supplier: r.SupplierID}
+		}
+		if len(l.waiting) >= min(handMost/4, handMost-h.waiting) {
 			h.refused = true
 			continue
 		}
-		if l == nil {
-			l = &line{supplier: r.SupplierID}
-			h.lines[r.SupplierID] = l
-		}
+		h.lines[r.SupplierID] = l
 		if len(l.waiting) == 0 {
 			h.turn = append(h.turn, l)
 		}

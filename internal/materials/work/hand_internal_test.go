@@ -93,6 +93,25 @@ func TestHand_refuses_what_finds_no_place_and_notes_that_when_it_has_nothing_to_
 	h.close()
 }
 
+func TestHand_has_a_place_for_another_supplier_however_many_have_theirs(t *testing.T) {
+	t.Parallel()
+	h := newHand(100)
+	for i := range 8 {
+		h.add(some(fmt.Sprint("burst", i), 1, handMost))
+		before := h.waiting
+		h.add(some(fmt.Sprint("acme", i), 1, 1))
+		if h.waiting != before+1 {
+			t.Errorf("next to %d bursts another supplier found no place", i+1)
+		}
+		if l := h.lines[fmt.Sprint("burst", i)]; l == nil || len(l.waiting) == 0 || len(l.waiting) > handMost/4 {
+			t.Errorf("burst %d: %+v", i+1, l)
+		}
+	}
+	if h.waiting > handMost {
+		t.Errorf("%d wait", h.waiting)
+	}
+}
+
 // Whatever comes, begins and ends in whatever order: each round is in hand once, and the sums are those of the lines.
 func TestHand_keeps_its_sums(t *testing.T) {
 	t.Parallel()
