@@ -49,9 +49,10 @@ func TestCompose_starts_scales_upgrades_and_restores_by_the_lines_of_the_guides(
 		t.Errorf("after the upgrade an api is %s", version)
 	}
 	t.Run("callers", func(t *testing.T) { m.t, l.t = t, t; m.knowsCallers(l) })
-	t.Run("without the database", func(t *testing.T) { m.t, l.t = t, t; m.answersWithoutDatabase(l) })
 	m.t, l.t = t, t
 	m.keepsWithinBounds()
+	t.Run("without the database", func(t *testing.T) { m.t, l.t = t, t; m.answersWithoutDatabase(l) })
+	m.t, l.t = t, t
 	l.estimated(1)
 	blocks := guide.Blocks(t, document("backup.md"), "PostgreSQL with compose")
 	l.while("the dump", func() { m.typed(blocks[0]) })
