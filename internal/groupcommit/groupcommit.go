@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -20,17 +21,17 @@ import (
 //
 // One item must not hold up the others, even if it is refused or a lost process has locked its row. Such an item is
 // flushed alone while the batches go on. If its row is locked it is tried a few times, because the lock ends with its
-// holder. Few are flushed alone at a time, and those that wait for it wait for seconds.
+// holder. Few are flushed alone at a time. Where all of these find locked rows again and again, such as in a locked
+// table, those that wait end as unavailable after seconds.
 
 // ErrClosed is the error of Do and Enqueue after Close.
 var ErrClosed = errors.New("group commit is closed")
 
 const (
-	singles = 4                      // items that may be flushed alone at the same time
-	tries   = 3                      // of one item while its row is locked; each waits as long as the database lets it
-	tryNext = 100 * time.Millisecond // pause before another try
-
-	patience = 4 * time.Second // of an item for its turn to be flushed alone
+	singles  = 4                      // items that may be flushed alone at the same time
+	tries    = 3                      // of one item while its row is locked; each waits as long as the database lets it
+	tryNext  = 100 * time.Millisecond // pause before another try
+	patience = 4 * singles            // flushes that may find locked rows while an item waits to be flushed alone
 )
 
 // Flush handles one batch and returns one result per item, in order. Any error but Undecided fails the whole batch.
@@ -55,6 +56,7 @@ type Batcher[I, O any] struct {
 	producers sync.RWMutex
 	flushers  sync.WaitGroup
 	singles   chan struct{} // has an element for each item that is being flushed alone
+	locked    atomic.Int64  // flushes of one item that found its row locked
 	alone     sync.WaitGroup
 }
 
@@ -191,29 +193,31 @@ func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 	}
 }
 
-// deliverAlone flushes one item, and tries again while another transaction is in the way. Where that is in the way of
-// many, such as a locked table, an item whose turn does not come in time ends as unavailable.
+// deliverAlone flushes one item, and tries again while another transaction is in the way.
 func (b *Batcher[I, O]) deliverAlone(c call[I, O]) {
 	var result O
 	err := error(errs.NewUnavailable("The database is busy. Try again.", time.Second, nil))
-	late := time.After(patience)
+	last := b.locked.Load() + patience
 	for try := range tries {
 		if try > 0 {
 			time.Sleep(tryNext)
 		}
-		select {
-		case b.singles <- struct{}{}:
-		case <-late:
-			c.done(result, err)
-			return
+		b.singles <- struct{}{}
+		if b.locked.Load() > last {
+			<-b.singles
+			break
 		}
 		var values []O
 		values, err = b.flush(c.ctx, []I{c.item})
-		<-b.singles
 		if err == nil {
 			result = values[0]
 		}
-		if !errs.IsPassing(err) {
+		passing := errs.IsPassing(err)
+		if passing {
+			b.locked.Add(1)
+		}
+		<-b.singles
+		if !passing {
 			break
 		}
 	}

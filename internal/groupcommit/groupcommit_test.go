@@ -282,26 +282,35 @@ func TestItem_whose_row_is_held_holds_up_no_other(t *testing.T) {
 	}
 }
 
-func TestItems_that_are_all_held_wait_for_seconds_and_end_as_unavailable(t *testing.T) {
+func TestItems_that_are_held_end_as_unavailable_in_seconds_and_the_others_are_flushed_however_slowly(t *testing.T) {
 	t.Parallel()
 	held := errs.NewUnavailable("Another transaction is in the way.", time.Second, nil)
 	held.Passing = true
-	synctest.Test(t, func(t *testing.T) {
-		b := groupcommit.New(2, 64, 0, func(context.Context, []int) ([]int, error) {
-			time.Sleep(time.Second) // the table is locked
-			return nil, held
-		})
-		defer b.Close()
-		var group sync.WaitGroup
-		for i := range 500 {
-			group.Go(func() {
-				begun := time.Now()
-				_, err := b.Do(t.Context(), i)
-				if took := time.Since(begun); errs.KindOf(err) != errs.Unavailable || took > 12*time.Second {
-					t.Errorf("%v after %s", err, took)
+	const all = 500
+	for _, locked := range []int{3, all} { // some rows, the table
+		synctest.Test(t, func(t *testing.T) {
+			b := groupcommit.New(2, 64, 0, func(_ context.Context, items []int) ([]int, error) {
+				time.Sleep(time.Second)
+				if slices.ContainsFunc(items, func(i int) bool { return i < locked }) {
+					return nil, held
 				}
+				return items, nil
 			})
-		}
-		group.Wait()
-	})
+			defer b.Close()
+			var group sync.WaitGroup
+			for i := range all {
+				group.Go(func() {
+					begun := time.Now()
+					_, err := b.Do(t.Context(), i)
+					if refused := errs.KindOf(err) == errs.Unavailable; refused != (i < locked) {
+						t.Errorf("item %d of %d locked ones: %v", i, locked, err)
+					}
+					if took := time.Since(begun); locked == all && took > 12*time.Second {
+						t.Errorf("it took %s", took)
+					}
+				})
+			}
+			group.Wait()
+		})
+	}
 }
