@@ -60,7 +60,8 @@ func TestCompose_passes_every_variable_that_there_is_and_no_other(t *testing.T) 
 	}
 	for _, service := range []string{"api-1", "api-2", "worker", "command"} {
 		for _, name := range ofLibraries {
-			if value := services[service].Environment[name]; !strings.HasPrefix(value, "${"+name+":-") {
+			if value := services[service].Environment[name]; !strings.HasPrefix(value, "${"+name+":-") &&
+				value != "${OUTGOING_"+name+":-}" { // an operator's shell often has a proxy of its own, before .env
 				t.Errorf("compose.yaml: %s does not get %s, but %q", service, name, value)
 			}
 		}

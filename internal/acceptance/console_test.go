@@ -412,12 +412,7 @@ func consoleActions(t *testing.T, h *apptest.Hub) {
 			if !slices.Contains(consoleList(t, h, "receivers?state=paused"), key) {
 				t.Errorf("%s: it is not listed before", name)
 			}
-			before, _ := figure(t, h.APIs[0], "Paused receivers")
-			change(s)
-			wait.Until(t, name+": it is not counted", func() bool { // what is shown is kept for two seconds
-				after, _ := figure(t, h.APIs[0], "Paused receivers")
-				return after == before-1
-			})
+			change(s) // what is shown is kept for two seconds
 			for state, listed := range map[string]bool{"?state=paused": false, "?state=active": false, "": true,
 				"?state=paused&supplier_id=" + s.ID: true} {
 				wait.Until(t, fmt.Sprintf("%s: listed among receivers%s: %v", name, state, listed), func() bool {

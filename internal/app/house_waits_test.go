@@ -24,7 +24,7 @@ var waits = []struct {
 	{"It is of its own process alone: no other one changes these rows while the process lives.", `
 		database.Numbers database.TryChange figures.add sending.beat sending.newLease`},
 	{`A batch of many callers waits once. Then its items are flushed one by one while the next batches go on (groupcommit;
-		work.workOnEach), and only those that are held wait on, for four waits in all.`, `
+		work.workOnEach), and only those that are held wait on, for four waits in all. Behind many of them the others end.`, `
 		deliveries.MarkDue deliveries.finishPostgres deliveries.finishSQLite
 		deliveries.insertDeliveriesPostgres deliveries.insertDeliveriesSQLite
 		deliveries.insertEventsPostgres deliveries.insertEventsSQLite

@@ -14,7 +14,10 @@ import (
 func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	const before = 10 * time.Minute // so far ahead the clock was
+	const (
+		before = 10 * time.Minute // so far ahead the clock was
+		right  = "the next of a receiver that is due then"
+	)
 	rows := map[string]struct {
 		updated, next, want time.Duration // from now
 		held                bool
@@ -27,10 +30,11 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 		"under way":                             {before, before, before, true},
 		"due for long":                          {-time.Hour, -time.Hour, -time.Hour, false},
 		"given back by one who is still behind": {before + time.Second, before, -time.Second, false},
+		right:                                   {-time.Hour, time.Hour, time.Hour, false},
 	}
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		d := NewKeeper(KeeperDeps{DB: db, Now: func() time.Time { return now }})
-		want, names := map[string]time.Duration{}, map[string]string{"acme": "acme", "other": "other"}
+		want, names := map[string]time.Duration{}, map[string]string{"acme": "acme", "other": "other", "right": "right"}
 		for name, row := range rows {
 			want[name] = row.want
 			id := fmt.Sprintf("msg_1000%c", 'a'+len(want))
@@ -39,15 +43,18 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 			if row.held {
 				worker = new(int64)
 			}
-			updated := now.Add(row.updated).UnixMicro()
+			updated, receiver := now.Add(row.updated).UnixMicro(), "acme"
+			if name == right {
+				receiver = "right"
+			}
 			if err := db.From(t.Context()).Exec(`INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id,
 					request_id, status, worker, attempts, series, next_attempt_at, created_at, updated_at, last_started_at)
-				VALUES (?, ?, 1, 'acme', 'acme', 1, 'pending', ?, 1, 1, ?, ?, ?, ?)`, id, len(want), worker,
+				VALUES (?, ?, 1, ?, ?, 1, 'pending', ?, 1, 1, ?, ?, ?, ?)`, id, len(want), receiver, receiver, worker,
 				now.Add(row.next).UnixMicro(), updated, updated, updated).Error; err != nil {
 				t.Fatal(err)
 			}
 		}
-		for supplier, due := range map[string]time.Duration{"acme": before, "other": -time.Hour} {
+		for supplier, due := range map[string]time.Duration{"acme": before, "other": -time.Hour, "right": time.Hour} {
 			if err := db.From(t.Context()).Exec(`INSERT INTO webhook_receivers (supplier_id, shard, due_at, updated_at)
 				VALUES (?, 1, ?, 1)`, supplier, now.Add(due).UnixMicro()).Error; err != nil {
 				t.Fatal(err)
@@ -73,7 +80,7 @@ func TestSetBack_has_what_was_written_in_the_future_wait_from_now_on(t *testing.
 			if diff := cmp.Diff(want, waits(`SELECT id, next_attempt_at FROM webhook_deliveries`)); diff != "" {
 				t.Errorf("turn %d: deliveries wait (-want +got):\n%s", turn+1, diff)
 			}
-			if diff := cmp.Diff(map[string]time.Duration{"acme": 0, "other": -time.Hour},
+			if diff := cmp.Diff(map[string]time.Duration{"acme": 0, "other": -time.Hour, "right": time.Hour},
 				waits(`SELECT supplier_id, due_at FROM webhook_receivers`)); diff != "" {
 				t.Errorf("turn %d: receivers are due (-want +got):\n%s", turn+1, diff)
 			}

@@ -20,10 +20,10 @@ func (s *store) pendingSince() string {
 		ELSE ` + aboutSince + ` END`
 }
 
-// aboutSince is pendingSince from the row alone: of a redelivery with several attempts it is when the last one began.
+// aboutSince is pendingSince from the row alone. Of a redelivery with several attempts it is the delivery's own time.
 // Package figures counts by the same.
-const aboutSince = `CASE WHEN series = 0 THEN updated_at WHEN series = attempts THEN created_at
-	ELSE last_started_at END`
+const aboutSince = `CASE WHEN series = 0 THEN updated_at WHEN series = 1 AND attempts > 1 THEN last_started_at
+	ELSE created_at END`
 
 // waitedFor returns the suppliers for whose receivers something waits. It takes one step through the index for each
 // supplier, so its cost does not depend on how much waits. It leaves deliveries that a worker holds right now to the

@@ -56,7 +56,7 @@ func TestWaiting_a_delivery_that_was_redelivered_waits_since_then(t *testing.T) 
 		const created, updated, started = 100, 300, 200
 		for id, tt := range map[string]struct{ series, attempts, want int64 }{
 			"new": {0, 0, updated}, "redelivered": {0, 3, updated}, "retried": {2, 2, created},
-			"redelivered and tried": {1, 3, started}, "redelivered and retried": {2, 5, started},
+			"redelivered and tried": {1, 3, started}, "redelivered and retried": {2, 5, created},
 		} {
 			for uid, at := range []int64{0, 50} { // the second one waits for longer, though it was accepted later
 				exec(ctx, t, db, `INSERT INTO webhook_deliveries (id, uid, round, destination, supplier_id, request_id, status,

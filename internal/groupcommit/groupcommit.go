@@ -21,8 +21,8 @@ import (
 //
 // One item must not hold up the others, even if it is refused or a lost process has locked its row. Such an item is
 // flushed alone while the batches go on. If its row is locked it is tried a few times, because the lock ends with its
-// holder. Few are flushed alone at a time. Where all of these find locked rows again and again, such as in a locked
-// table, those that wait end as unavailable after seconds.
+// holder. Few are flushed alone at a time. When many of these have found locked rows, such as in a locked table, those
+// that still wait end as unavailable.
 
 // ErrClosed is the error of Do and Enqueue after Close.
 var ErrClosed = errors.New("group commit is closed")

@@ -22,7 +22,7 @@ const (
 func (d *Dispatcher) RunSetBack(ctx context.Context, others ...func(context.Context) error) {
 	ticker := time.NewTicker(setBackEvery)
 	defer ticker.Stop()
-	jumps, turns := d.deps.DB.ClockJumps(), setBackTurns
+	jumps, turns := d.deps.DB.ClockJumps(), 1
 	for {
 		select {
 		case <-ctx.Done():

@@ -14,9 +14,8 @@ import (
 //   - each supplier has a line of its own, and the lines take turns, so that a burst delays its own supplier alone;
 //   - a supplier may have a quarter of what no other has under way, in number and in bytes, so that one whose
 //     estimations are slow leaves room for the others, and a lone one is never held back;
-//   - a supplier may have a quarter of the places that wait, and no more than it leaves free, so that however many have
-//     theirs, another one finds some. A round without a place stays due in the database, and a look finds it when there
-//     is room.
+//   - a supplier may have a quarter of the places that wait, and no more than it leaves free, so that the first bursts
+//     do not take all. A round without a place stays due in the database, and a look finds it when there is room.
 
 const (
 	defaultAtOnce = 1024     // estimations under way
