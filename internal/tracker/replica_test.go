@@ -265,7 +265,8 @@ func TestPage_of_a_replica_waits_little_for_a_primary_that_hangs(t *testing.T) {
 	} {
 		begun := time.Now()
 		got := f.get(c.path)
-		if took := time.Since(begun); got.Total != 3 || got.Labels[0] != c.label || took > 12*time.Second { // 15 s is what a connection waits for
+		took := time.Since(begun) // a connection waits for 15 s
+		if got.Total != 3 || got.Labels[0] != c.label || took > 12*time.Second {
 			t.Errorf("%s: %+v after %s", c.path, got, took)
 		}
 	}
