@@ -199,8 +199,8 @@ func (s *store) count(ctx context.Context, f Filter, most int) (n int64, err err
 	return n, errs.Doing("count webhook deliveries", err)
 }
 
-// waiting counts what is pending for the suppliers' receivers, up to most for each, in one statement. Where little waits
-// it takes 2 ms on SQLite and 6 on PostgreSQL for 500 receivers, and a statement for each 300 and 100.
+// waiting counts what is pending for the suppliers' receivers, up to most for each, in one statement. Where little is,
+// that takes 2 ms on SQLite and 6 on PostgreSQL for 500 receivers, and a statement for each 300 and 100.
 func (s *store) waiting(ctx context.Context, suppliers []string, most int) ([]Waiting, error) {
 	if s.DB.Spread() || len(suppliers) == 0 {
 		return s.waitingSpread(ctx, suppliers, most)
