@@ -140,7 +140,7 @@ END $$;
 
 -- bin/worker: estimating and delivering. It sees no key, no session and no tracker.
 GRANT SELECT ON suppliers, supplier_webhook_secrets, rate_services, products TO supplyhub_worker;
-GRANT SELECT (supplier_id, id, uid, status, round, tries, trace_id, trace_parent, created_at, round_at, updated_at, body),
+GRANT SELECT (supplier_id, id, uid, status, round, shard, tries, trace_id, trace_parent, created_at, round_at, due_at, updated_at, body),
     UPDATE (status, due_at, tries, failure, updated_at)
     ON material_requests TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON workers TO supplyhub_worker;
@@ -155,7 +155,5 @@ GRANT SELECT ON settings, scoreboard_usage TO supplyhub_worker;
 GRANT INSERT ON operator_notices TO supplyhub_api, supplyhub_worker;
 GRANT SELECT, UPDATE (at), DELETE ON operator_notices TO supplyhub_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON operator_events TO supplyhub_worker;
-
-GRANT SELECT (created_at, round_at, shard, due_at) ON material_requests TO supplyhub_worker;
 
 COMMIT;

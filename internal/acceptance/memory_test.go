@@ -48,7 +48,7 @@ func TestContainer_of_256_MiB_is_shared_so_that_no_caller_ends_the_api_or_keeps_
 			}
 			manySockets.Lock()
 			defer manySockets.Unlock()
-			for _, process := range append(h.APIs, h.Workers...) {
+			for _, process := range slices.Concat(h.APIs, h.Workers) {
 				confine(t, process)
 			}
 			for _, kind := range []struct {
