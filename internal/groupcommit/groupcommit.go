@@ -24,7 +24,7 @@ import (
 // holder. Few are flushed alone at a time. When many of these have found locked rows, such as in a locked table, those
 // that still wait end as unavailable.
 
-// ErrClosed is the error of Do and Enqueue after Close.
+// ErrClosed is why Do and Enqueue are errs.Unavailable after Close.
 var ErrClosed = errors.New("group commit is closed")
 
 const (
@@ -108,7 +108,7 @@ func (b *Batcher[I, O]) Enqueue(ctx context.Context, item I, done func(O, error)
 	defer b.producers.RUnlock()
 	select {
 	case <-b.stop:
-		return ErrClosed
+		return errs.NewUnavailable("The service is stopping.", time.Second, ErrClosed)
 	default:
 	}
 	select {
@@ -196,7 +196,7 @@ func (b *Batcher[I, O]) deliver(batch []call[I, O]) {
 // deliverAlone flushes one item, and tries again while another transaction is in the way.
 func (b *Batcher[I, O]) deliverAlone(c call[I, O]) {
 	var result O
-	err := error(errs.NewUnavailable("The database is busy. Try again.", time.Second, nil))
+	err := error(errs.NewUnavailable("The service is busy. Try again.", time.Second, nil))
 	last := b.locked.Load() + patience
 	for try := range tries {
 		if try > 0 {

@@ -3,7 +3,6 @@ package materials
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -50,8 +49,6 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	// Also for a caller that hangs up: the memory of its item is counted until it is flushed.
 	accepted, err := s.intake.Do(context.WithoutCancel(ctx), item)
 	switch {
-	case errors.Is(err, groupcommit.ErrClosed):
-		return errs.NewUnavailable("The service is stopping.", time.Second, err)
 	case err != nil:
 		return fmt.Errorf("submit request: %w", err)
 	case !accepted:

@@ -2,7 +2,6 @@ package materials
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,8 +101,6 @@ func (s *Service) receive(ctx context.Context, item receiptItem) error {
 	// Also for a caller that hangs up: the memory of its item is counted until it is flushed.
 	result, err := s.receipts.Do(context.WithoutCancel(ctx), item)
 	switch {
-	case errors.Is(err, groupcommit.ErrClosed):
-		return errs.NewUnavailable("The service is stopping.", time.Second, err)
 	case err != nil:
 		return fmt.Errorf("record estimates: %w", err)
 	case result == receiptUnknown:

@@ -2,7 +2,6 @@ package scoreboard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -93,9 +92,6 @@ type grant struct {
 func (s *Service) take(ctx context.Context, requester string) (grant, error) {
 	item := s.unit(requester)
 	result, err := s.spending.Do(ctx, item)
-	if errors.Is(err, groupcommit.ErrClosed) {
-		err = errs.NewUnavailable("The service is stopping.", time.Second, err)
-	}
 	if err != nil {
 		return grant{quota: s.lastSeen(item)}, fmt.Errorf("count scoreboard request: %w", err)
 	}

@@ -287,9 +287,6 @@ func (s *Service) Close() {
 // shared hands an item to a group commit.
 func shared[T any](ctx context.Context, batcher *groupcommit.Batcher[T, *grant], item T) (*grant, error) {
 	g, err := batcher.Do(ctx, item)
-	if errors.Is(err, groupcommit.ErrClosed) {
-		return nil, errs.NewUnavailable("The service is stopping.", time.Second, err)
-	}
 	return g, database.Translate(err) // a batch that does not end in time is a database that does not answer
 }
 
