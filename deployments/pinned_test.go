@@ -52,6 +52,24 @@ func TestSupplyChain_is_pinned_by_digest_with_the_version_next_to_it(t *testing.
 	}
 }
 
+func TestVersions_has_those_that_compose_runs(t *testing.T) {
+	t.Parallel()
+	versions := string(read(t, "checks/versions.sh"))
+	for _, server := range []struct{ inCompose, inVersions string }{
+		{`image: nats:(\d+\.\d+)\.`, `NATS=[^}]*\bv%s\.`},
+		{`image: &postgres postgres:(\d+)\.`, `POSTGRES=[^}]*\b%s\.`},
+	} {
+		found := regexp.MustCompile(server.inCompose).FindSubmatch(read(t, "compose.yaml"))
+		if found == nil {
+			t.Fatalf("compose.yaml has nothing like %s", server.inCompose)
+		}
+		wanted := strings.Replace(server.inVersions, "%s", regexp.QuoteMeta(string(found[1])), 1)
+		if !regexp.MustCompile(wanted).MatchString(versions) {
+			t.Errorf("checks/versions.sh has nothing like %s", wanted)
+		}
+	}
+}
+
 // job is what the tests ask of a workflow's job.
 type job struct {
 	Permissions map[string]string `yaml:"permissions"`

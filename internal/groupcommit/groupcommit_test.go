@@ -161,6 +161,37 @@ func TestCaller_who_gives_up_does_not_stop_the_flush(t *testing.T) {
 	})
 }
 
+func TestHold_returns_when_no_batch_has_the_item_any_longer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var batches [][]int
+		gate := make(chan struct{})
+		b := groupcommit.New(1, 1, 0, double(&batches, gate))
+		ctx, hangUp := context.WithCancel(t.Context())
+		var returned [3]error // of an item that is being flushed, one that is in the next batch, one that has no place
+		var left atomic.Int32
+		var group sync.WaitGroup
+		for i := range returned {
+			group.Go(func() {
+				_, returned[i] = b.Hold(ctx, i)
+				left.Add(1)
+			})
+			synctest.Wait()
+		}
+		hangUp()
+		synctest.Wait()
+		if n := left.Load(); n != 1 || !errors.Is(returned[2], context.Canceled) {
+			t.Errorf("while a batch waits %d returned, the one without a place with %v", n, returned[2])
+		}
+		close(gate)
+		b.Close()
+		group.Wait()
+		if returned[0] != nil || returned[1] != nil || len(batches) != 2 {
+			t.Errorf("got %v, the batches are %v", returned[:2], batches)
+		}
+	})
+}
+
 func TestClose_flushes_what_was_handed_over_and_refuses_the_rest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -46,8 +46,7 @@ func (s *Service) Submit(ctx context.Context, r Request) error {
 	}
 	item := intakeItem{requestKey: requestKey{r.SupplierID, r.ID}, shopCode: r.ShopCode, body: text,
 		traceID: r.TraceID, traceParent: r.TraceParent, digest: digest}
-	// Also for a caller that hangs up: the memory of its item is counted until it is flushed.
-	accepted, err := s.intake.Do(context.WithoutCancel(ctx), item)
+	accepted, err := s.intake.Hold(ctx, item)
 	switch {
 	case err != nil:
 		return fmt.Errorf("submit request: %w", err)

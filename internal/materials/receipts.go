@@ -98,8 +98,7 @@ func (r *receiptState) knows(item receiptItem) bool {
 // selected already. An event that changes nothing, repeated, of an earlier round or older than the stored one, is no
 // error.
 func (s *Service) receive(ctx context.Context, item receiptItem) error {
-	// Also for a caller that hangs up: the memory of its item is counted until it is flushed.
-	result, err := s.receipts.Do(context.WithoutCancel(ctx), item)
+	result, err := s.receipts.Hold(ctx, item)
 	switch {
 	case err != nil:
 		return fmt.Errorf("record estimates: %w", err)

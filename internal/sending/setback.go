@@ -12,7 +12,7 @@ import (
 
 const (
 	setBackEvery = time.Second
-	setBackTurns = 3 // after a jump: others' writes at the time before are committed by then
+	setBackTurns = 3 // after a jump or a start: others' locks have ended and their writes are committed by then
 )
 
 // RunSetBack has, until ctx ends, nothing wait longer for it when the database's clock is set back: no delivery, and
@@ -22,7 +22,7 @@ const (
 func (d *Dispatcher) RunSetBack(ctx context.Context, others ...func(context.Context) error) {
 	ticker := time.NewTicker(setBackEvery)
 	defer ticker.Stop()
-	jumps, turns := d.deps.DB.ClockJumps(), 1
+	jumps, turns := d.deps.DB.ClockJumps(), setBackTurns
 	for {
 		select {
 		case <-ctx.Done():

@@ -92,7 +92,8 @@ const dueSpread = `SELECT due.after, m.id, m.uid, m.round, m.tries
 
 // SetBack follows a clock that was set back. It may be repeated.
 func (s *Service) SetBack(ctx context.Context) error {
-	return s.store.setBack(database.ForMaintenance(ctx), s.deps.Now())
+	return s.store.db.InTx(database.ForMaintenance(ctx), "follow a clock that was set back",
+		func(ctx context.Context) error { return s.store.setBack(ctx, s.deps.Now()) })
 }
 
 // setBack makes estimations that became due or were put off in what is now the future wait from now on, as long as they
