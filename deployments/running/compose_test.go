@@ -137,12 +137,40 @@ func (m machine) answersWithoutDatabase(l *load) {
 	if !strings.Contains(logs, `"client":"198.51.100.7"`) {
 		m.t.Errorf("the apis log %s", logs)
 	}
+	// An api that is gone has the fewest calls, while a caller who sends slowly keeps the other one busy.
+	m.typed(compose + "stop api-1")
+	m.sendsSlowly(l)
+	if answer, text, took := ask(http.MethodGet, "/docs/", ""); answer.StatusCode != http.StatusOK ||
+		took > longestAnswer {
+		m.t.Errorf("GET /docs/ with one api: %d after %v: %q", answer.StatusCode, took, text)
+	}
+	m.typed(compose + "start api-1")
 	m.typed(compose + "start postgres")
 	wait.Until(m.t, "tokens are given again", func() bool {
 		answer, _, _ := ask(http.MethodPost, "/api/external-auth/token", "")
 		return answer.StatusCode == http.StatusOK
 	})
 	l.while("the time after that", func() { l.estimated(1) })
+}
+
+// sendsSlowly begins a request whose body does not end before the test.
+func (m machine) sendsSlowly(l *load) {
+	m.t.Helper()
+	body, more := io.Pipe()
+	m.t.Cleanup(func() { _ = more.Close() })
+	r, err := http.NewRequestWithContext(m.t.Context(), http.MethodPost, l.url+"/api/material-requests", body)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+l.token)
+	go func() {
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_ = answer.Body.Close()
+		}
+	}()
+	if _, err := more.Write([]byte(strings.Repeat(" ", 1<<17))); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 // missing waits until the proxy has seen that these apis are not ready.

@@ -237,7 +237,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if s.authorized(w, r, route.scope) {
 				s.mu.Lock() // a handler gives it back while it waits
-				a := func() answer { defer s.mu.Unlock(); return route.handle(r) }()
+				a := func() answer { defer s.mu.Unlock(); return route.handle(r).encoded() }()
 				a.write(w)
 			}
 		})
@@ -259,6 +259,14 @@ func ok(body any) answer { return answer{status: http.StatusOK, body: body} }
 
 func refuse(status int, detail string, violations ...violation) answer {
 	return answer{status: status, detail: detail, violations: violations}
+}
+
+// encoded returns the answer with its body as text: others may change what it shows once the lock is given back.
+func (a answer) encoded() answer {
+	if a.body != nil {
+		a.body = json.RawMessage(encode(a.body))
+	}
+	return a
 }
 
 func (a answer) write(w http.ResponseWriter) {
@@ -293,10 +301,7 @@ func writeProblem(w http.ResponseWriter, status int, detail string, violations [
 }
 
 func writeJSON(w http.ResponseWriter, status int, kind string, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic("clienttest: " + err.Error())
-	}
+	text := encode(body)
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = w.Write(text)
@@ -305,4 +310,12 @@ func writeJSON(w http.ResponseWriter, status int, kind string, body any) {
 // inBackground runs work that outlives the call; Start's cleanup and Wait wait for it.
 func (s *Server) inBackground(ctx context.Context, work func(context.Context)) {
 	s.work.Go(func() { work(context.WithoutCancel(ctx)) })
+}
+
+func encode(body any) []byte {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic("clienttest: " + err.Error())
+	}
+	return text
 }
