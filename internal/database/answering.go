@@ -24,15 +24,19 @@ const (
 
 var errHangs = errors.New("the server holds connections open and answers nothing")
 
-// answering returns a dial function. Its connections fail when their server is silent for longer than the limit; they
-// call silent then.
-func answering(dial pgconn.DialFunc, limit time.Duration, silent func()) pgconn.DialFunc {
+// answering returns a dial function. Its connections fail when their server is silent for longer than the limit. It
+// notes which server was, also before it said anything.
+func (s *server) answering(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		silent := func() { s.hosts.wasSilent(address) }
 		made, err := dial(ctx, network, address)
 		if err != nil {
+			if ctx.Err() != nil {
+				silent()
+			}
 			return nil, err
 		}
-		return &bounded{Conn: made, limit: limit, silent: silent}, nil
+		return &bounded{Conn: made, limit: limit, silent: silent, reset: s.reset}, nil
 	}
 }
 
@@ -40,7 +44,9 @@ func answering(dial pgconn.DialFunc, limit time.Duration, silent func()) pgconn.
 type bounded struct {
 	net.Conn
 	limit  time.Duration
-	silent func()
+	silent func() // notes it
+	reset  func() // gives up all connections
+	heard  bool   // the server has said something; of the goroutine that reads
 
 	mu      sync.Mutex
 	ended   bool // the reader has a deadline of its own
@@ -67,25 +73,36 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	b.mu.Unlock()
 	n, err := b.Conn.Read(p)
+	b.heard = b.heard || n > 0
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended {
+		if !b.heard { // the time to connect is over
+			b.silent()
+		}
 		return n, err
 	}
 	b.silent()
+	b.reset()
 	return n, errHangs
 }
 
-// waits lets a connection wait for as long as its server takes, or no longer than others.
-func waits(conn *pgconn.PgConn, patient bool) {
+// boundedOf returns how a connection is bounded; nil when it is not.
+func boundedOf(conn *pgconn.PgConn) *bounded {
 	wire := conn.Conn()
 	if encrypted, is := wire.(*tls.Conn); is {
 		wire = encrypted.NetConn()
 	}
-	if b, is := wire.(*bounded); is {
+	b, _ := wire.(*bounded)
+	return b
+}
+
+// waits lets a connection wait for as long as its server takes, or no longer than others.
+func waits(conn *pgconn.PgConn, patient bool) {
+	if b := boundedOf(conn); b != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.patient = patient

@@ -107,11 +107,11 @@ func (r *Rows) Isolated(ctx context.Context, fn func(Select) error) error {
 	defer conn.Release()
 	defer r.leave(ctx, conn.Conn())
 	conn.Conn().PgConn().CustomData()[isolatedKey] = true
-	waits(conn.Conn().PgConn(), true) // a view's code may be silent for as long as it may take
 	local := slices.Concat(r.session.decided().local, r.settings("on"))
 	if _, err := conn.Exec(waiting, begin("isolation level repeatable read read only", local)); err != nil {
 		return Translate(err)
 	}
+	waits(conn.Conn().PgConn(), true) // a view's code may be silent for as long as it may take
 	return fn(func(ctx context.Context, query string, each func([][]byte) error, args ...any) error {
 		statement, cancel := context.WithTimeout(ctx, r.timeout+connectionsGrace)
 		defer cancel()

@@ -52,6 +52,7 @@ const (
 // server is how PostgreSQL is reached.
 type server struct {
 	config  Config
+	hosts   *hosts
 	session *session
 	write   *pgxpool.Pool
 	readers int32 // connections of each reader
@@ -77,7 +78,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{config: config}
+	s := &server{config: config, hosts: newHosts()}
 	cfg.MaxConns, s.readers, s.others = share(ctx, config, cfg.MaxConns)
 	if !config.NoReaders {
 		s.few = leastRead
@@ -227,11 +228,13 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	read := atomic.Pointer[pgxpool.Config]{}
 	cfg.BeforeConnect = func(ctx context.Context, cfg *pgx.ConnConfig) error {
 		readAgain(address, &read, cfg)
+		s.hosts.order(cfg)
 		return session.prepare(ctx, cfg)
 	}
 	cfg.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool { return s.shouldPing(ctx, p, wait) }
 	if s.config.Profile == Serving {
-		cfg.ConnConfig.DialFunc = answering(cfg.ConnConfig.DialFunc, answer, s.reset)
+		cfg.ConnConfig.DialFunc = s.answering(cfg.ConnConfig.DialFunc, answer)
+		cfg.ConnConfig.LookupFunc = s.hosts.lookup(cfg.ConnConfig.LookupFunc)
 	}
 	cfg.ConnConfig.OnPgError = s.keep
 	return session
@@ -250,6 +253,9 @@ func (s *server) shouldPing(ctx context.Context, p pgxpool.ShouldPingParams, wai
 		return false
 	}
 	if ctx.Err() == nil {
+		if b := boundedOf(p.Conn.PgConn()); b != nil && ping.Err() != nil {
+			b.silent()
+		}
 		s.reset()
 	}
 	return true
