@@ -28,7 +28,7 @@ func retentionCommand() *cobra.Command {
 	var before time.Time
 	run := operate(func(ctx context.Context, a *app.App, _ []string) (any, error) {
 		old := operator.Before(before)
-		if before.IsZero() {
+		if *text == "" {
 			kept := cmp.Or(*days, a.RetentionDays())
 			if kept == 0 {
 				return nil, errs.New(errs.Invalid, "how many days are kept? Give --days or --before, or set RETENTION_DAYS")

@@ -431,8 +431,10 @@ func TestCommands_over_requests_and_deliveries(t *testing.T) {
 			if got := apptest.MustCommand[object](t, h, "delivery", "redeliver", "--status", "dead"); got["redelivered"] != 0.0 {
 				t.Errorf("without dead ones: %v", got)
 			}
-			if got := apptest.MustCommand[object](t, h, "retention", "run", "--before", "2020-01-01"); got["requests"] != 0.0 {
-				t.Errorf("nothing is that old: %v", got)
+			for _, day := range []string{"2020-01-01", "0001-01-01"} {
+				if got := apptest.MustCommand[object](t, h, "retention", "run", "--before", day); got["requests"] != 0.0 {
+					t.Errorf("nothing is as old as %s: %v", day, got)
+				}
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -25,7 +26,7 @@ const (
 var errHangs = errors.New("the server holds connections open and answers nothing")
 
 // answering returns a dial function. Its connections fail when their server is silent for longer than the limit. It
-// notes which server was, also before it said anything.
+// notes which server was, also while it was to let them in.
 func (s *server) answering(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		silent := func() { s.hosts.wasSilent(address) }
@@ -46,9 +47,9 @@ type bounded struct {
 	limit  time.Duration
 	silent func() // notes it
 	reset  func() // gives up all connections
-	heard  bool   // the server has said something; of the goroutine that reads
 
 	mu      sync.Mutex
+	in      bool // the server has let it in
 	ended   bool // the reader has a deadline of its own
 	patient bool // it has none
 }
@@ -73,14 +74,13 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	b.mu.Unlock()
 	n, err := b.Conn.Read(p)
-	b.heard = b.heard || n > 0
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended {
-		if !b.heard { // the time to connect is over
+		if !b.in { // the time to connect is over
 			b.silent()
 		}
 		return n, err
@@ -98,6 +98,16 @@ func boundedOf(conn *pgconn.PgConn) *bounded {
 	}
 	b, _ := wire.(*bounded)
 	return b
+}
+
+// letIn notes that a connection is made.
+func letIn(_ context.Context, conn *pgx.Conn) error {
+	if b := boundedOf(conn.PgConn()); b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.in = true
+	}
+	return nil
 }
 
 // waits lets a connection wait for as long as its server takes, or no longer than others.

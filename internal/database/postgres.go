@@ -229,8 +229,11 @@ func (s *server) configure(cfg *pgxpool.Config, address string, wanted []setting
 	cfg.BeforeConnect = func(ctx context.Context, cfg *pgx.ConnConfig) error {
 		readAgain(address, &read, cfg)
 		s.hosts.order(cfg)
-		return session.prepare(ctx, cfg)
+		err := session.prepare(ctx, cfg)
+		s.hosts.order(cfg) // its probe may have met a silent one
+		return err
 	}
+	cfg.AfterConnect = letIn
 	cfg.ShouldPing = func(ctx context.Context, p pgxpool.ShouldPingParams) bool { return s.shouldPing(ctx, p, wait) }
 	if s.config.Profile == Serving {
 		cfg.ConnConfig.DialFunc = s.answering(cfg.ConnConfig.DialFunc, answer)

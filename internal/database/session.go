@@ -350,11 +350,11 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	if opts.Isolation != 0 || opts.ReadOnly {
 		return nil, errors.New("begin: only read committed transactions that may write are begun here")
 	}
-	local := c.session.decided().local
-	if ctx.Value(maintenanceKey{}) != nil {
+	local, maintains := c.session.decided().local, ctx.Value(maintenanceKey{}) != nil
+	if maintains {
 		local = append(local[:len(local):len(local)], maintenance...)
-		waits(c.Conn.Conn().PgConn(), true)
 	}
+	waits(c.Conn.Conn().PgConn(), maintains)
 	tx, err := c.Conn.Conn().BeginTx(ctx,
 		pgx.TxOptions{BeginQuery: begin("isolation level read committed", local), CommitQuery: commitOf(ctx)})
 	if err != nil {

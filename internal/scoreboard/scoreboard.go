@@ -33,7 +33,7 @@ const (
 	deadline      = 10 * time.Second // of a whole answer, both providers included
 	mostQuestions = 16               // that are asked of providers at a time
 	mostRemember  = 256              // answers
-	longestPause  = time.Hour        // that the primary provider's rate limit can ask for
+	longestPause  = 24 * time.Hour   // that the primary provider's rate limit can ask for
 	defaultPause  = time.Minute      // when it does not say how long
 	longestAway   = time.Minute      // that a provider's maintenance can ask for
 )

@@ -173,7 +173,7 @@ func TestPrimary_is_asked_again_when_its_rate_limit_says_so(t *testing.T) {
 	d := newRig(t, databasetest.Open(t, database.SQLite), clock, 0)
 	for _, test := range []struct{ retryAfter, pause time.Duration }{{90 * time.Second, 90 * time.Second},
 		{0, time.Minute},
-		{48 * time.Hour, time.Hour}} {
+		{48 * time.Hour, 24 * time.Hour}} {
 		d.primary.board = func(context.Context) (scoreboard.Board, error) {
 			return scoreboard.Board{}, &fetch.RateLimited{RetryAfter: test.retryAfter}
 		}
