@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -42,15 +43,15 @@ func (h *hosts) lookup(look pgconn.LookupFunc) pgconn.LookupFunc {
 func (h *hosts) wasSilent(address string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	maps.DeleteFunc(h.silent, func(_ string, at time.Time) bool { return time.Since(at) > silentTime })
+	h.forget()
 	h.silent[address] = time.Now()
 }
 
-// silentAt returns when one of a host's addresses was silent last; zero when none of them was for silentTime.
+// silentAt returns when one of a host's addresses was silent last; zero when none of them was.
 func (h *hosts) silentAt(host *pgconn.FallbackConfig) (last time.Time) {
 	for _, ip := range slices.Concat(h.found[host.Host], []string{host.Host}) {
 		_, address := pgconn.NetworkAddress(ip, host.Port)
-		if at := h.silent[address]; at.After(last) && time.Since(at) < silentTime {
+		if at := h.silent[address]; at.After(last) {
 			last = at
 		}
 	}
@@ -63,6 +64,35 @@ func (h *hosts) order(cfg *pgx.ConnConfig) {
 	all := slices.Concat([]*pgconn.FallbackConfig{&first}, cfg.Fallbacks)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.forget()
 	slices.SortStableFunc(all, func(a, b *pgconn.FallbackConfig) int { return h.silentAt(a).Compare(h.silentAt(b)) })
 	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
+}
+
+// choose lets a reader take a host that it does not prefer while another one is silent: before it does, pgx asks all of
+// them, for each new connection.
+func (h *hosts) choose(validate pgconn.ValidateConnectFunc) pgconn.ValidateConnectFunc {
+	return func(ctx context.Context, conn *pgconn.PgConn) error {
+		if validate == nil {
+			return nil
+		}
+		err := validate(ctx, conn)
+		if _, other := errors.AsType[*pgconn.NotPreferredError](err); other && h.someSilent() {
+			return nil
+		}
+		return err
+	}
+}
+
+// someSilent reports whether a host was silent within silentTime.
+func (h *hosts) someSilent() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forget()
+	return len(h.silent) > 0
+}
+
+// forget ends silences that are over.
+func (h *hosts) forget() {
+	maps.DeleteFunc(h.silent, func(_ string, at time.Time) bool { return time.Since(at) > silentTime })
 }

@@ -2,12 +2,14 @@ package database_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 )
 
@@ -83,6 +85,39 @@ func TestHost_that_was_silent_is_not_asked_again_by_each_new_connection(t *testi
 				t.Errorf("%d of five new connections asked it again", asked)
 			}
 		})
+	}
+}
+
+func TestReplica_that_was_silent_is_not_asked_again_by_each_new_connection(t *testing.T) {
+	t.Parallel()
+	port, taken := silent(t, "")
+	primary := databasetest.Postgres(t)
+	db, err := database.Open(t.Context(), database.Config{URL: primary, Log: slog.New(slog.DiscardHandler),
+		ReadURL: with(t, behind(t, primary, "127.0.0.1", port), "target_session_attrs", "prefer-standby")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	rows := db.Rows(time.Minute)
+	t.Cleanup(rows.Close)
+	read := func(each func([][]byte) error) error { return rows.Select(t.Context(), `SELECT 1`, each) }
+	nested := func([][]byte) error { return nil } // each on a connection of its own
+	if err := read(nested); err != nil {
+		t.Fatal(err)
+	}
+	before := taken.Load()
+	if before == 0 {
+		t.Fatal("the replica was not asked")
+	}
+	for range 4 {
+		inner := nested
+		nested = func([][]byte) error { return read(inner) }
+	}
+	if err := read(nested); err != nil {
+		t.Error(err)
+	}
+	if asked := taken.Load() - before; asked != 0 {
+		t.Errorf("%d of four new connections asked it again", asked)
 	}
 }
 

@@ -158,7 +158,7 @@ func (r *Rows) open(variable, address, name, bitmaps string, most int32) error {
 		delete(cfg.ConnConfig.RuntimeParams, w.name) // an address's own value is for the writers
 	}
 	r.session = s.configure(cfg, address, slices.Concat(lost, wanted), name)
-	cfg.ConnConfig.ValidateConnect = target(cfg.ConnConfig, address, address == s.config.ReadURL)
+	cfg.ConnConfig.ValidateConnect = s.hosts.choose(target(cfg.ConnConfig, address, address == s.config.ReadURL))
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return fmt.Errorf("open the reading pool: %w", err)
 	}
