@@ -10,6 +10,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2/expirable"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
@@ -83,8 +84,8 @@ func (f SentFilter) list(cursors cursor.Sealer, supplierID string) cursor.List {
 	return cursors.List("deliveries", supplierID, string(f.Status), request, f.Since.String(), f.Until.String())
 }
 
-// History counts a supplier's deliveries by the time they were made, the oldest first. Hours covers the last 24 hours.
-// Quarters covers the last 7 days in quarters of a UTC day, which are the same in every time zone.
+// History counts a supplier's newest deliveries by the time they were made, the oldest first. Hours covers the last 24
+// hours. Quarters covers the last 7 days in quarters of a UTC day, which are the same in every time zone.
 type History struct{ Hours, Quarters []Bucket }
 
 // Bucket counts the deliveries made in the hour or quarter that begins at Start, by their present status.
@@ -114,11 +115,13 @@ type SelfService struct {
 	deps      SelfServiceDeps
 	store     *store
 	histories *lru.LRU[string, History]
+	counts    singleflight.Group
 }
 
 const (
 	historiesKept = 1024
 	historyAge    = 15 * time.Second
+	historyWait   = 10 * time.Second
 )
 
 // NewSelfService builds it.
@@ -272,6 +275,16 @@ func (s *SelfService) History(ctx context.Context, supplierID string) (History, 
 	if h, known := s.histories.Get(supplierID); known {
 		return h, nil
 	}
+	counted, err, _ := s.counts.Do(supplierID, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), historyWait)
+		defer cancel()
+		return s.countHistory(ctx, supplierID)
+	})
+	h, _ := counted.(History)
+	return h, err
+}
+
+func (s *SelfService) countHistory(ctx context.Context, supplierID string) (History, error) {
 	const quarter, quarters = 6, 28 // hours in a quarter, quarters in 7 days
 	now := s.deps.Now().UTC()
 	from := now.Truncate(quarter * time.Hour).Add(-(quarters - 1) * quarter * time.Hour)

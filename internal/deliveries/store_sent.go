@@ -85,6 +85,9 @@ func (s *store) eventOf(ctx context.Context, row deliveryRow) ([]byte, error) {
 	return body, errs.Doing("read webhook event", err)
 }
 
+// mostCounted is how many deliveries of a status history looks at, the newest: it would take seconds for years of them.
+const mostCounted = "1000000"
+
 // history counts n buckets of the width from the given time on, by their indexes alone.
 func (s *store) history(ctx context.Context, supplierID string, from time.Time, width time.Duration, n int) ([]Bucket,
 	error) {
@@ -94,7 +97,8 @@ func (s *store) history(ctx context.Context, supplierID string, from time.Time, 
 	}
 	for _, status := range statuses {
 		made := database.Arms(Filter{Receiver: supplierID, Status: status}.arms(s, `$1`), func(arm string) string {
-			return `SELECT (created_at - $2) / $3 AS bucket FROM webhook_deliveries WHERE ` + arm + ` AND created_at >= $2`
+			return `SELECT (created_at - $2) / $3 AS bucket FROM (SELECT created_at FROM webhook_deliveries
+				WHERE ` + arm + ` ORDER BY uid DESC, round DESC LIMIT ` + mostCounted + `) AS newest WHERE created_at >= $2`
 		})
 		counts, err := database.Pairs[int64, int64](ctx, s.DB.ReaderSQL(ctx), `SELECT bucket, count(*)
 			FROM (`+made+`) AS made GROUP BY 1`, supplierID, from.UnixMicro(), width.Microseconds())

@@ -16,7 +16,8 @@ import (
 // ledger:
 //
 //   - a connection, from Accept until it is closed, against its address. Its bytes are enough for the headers, and for
-//     a body and an answer of the usual size: most requests ask for no more.
+//     a body and an answer of the usual size: most requests ask for no more. A proxy's connections are one address's:
+//     their requests are counted against the address of who called the proxy.
 //   - a larger body, from before its first byte until the request is answered, with what decoding it costs.
 //   - a larger answer: a part of a list, a page or a record from before it is read until it is written.
 //     What a view of the tracker gives is counted while it grows.
@@ -37,11 +38,14 @@ const (
 )
 
 // Ledger is the memory that callers make this process hold.
-type Ledger struct{ known, strangers *Shares }
+type Ledger struct {
+	known, strangers *Shares
+	proxied          *Shares // requests at once, as many as one address has connections
+}
 
 // NewLedger returns a ledger with so many bytes for callers that are known, and for strangers.
 func NewLedger(known, strangers int64) *Ledger {
-	return &Ledger{NewShares(known), NewShares(strangers)}
+	return &Ledger{NewShares(known), NewShares(strangers), NewShares(strangers / connectionBytes / 2)}
 }
 
 // ample is what the accounts of an engine have that was given no ledger.
@@ -70,7 +74,23 @@ func (l *Ledger) middleware(c *gin.Context) {
 	h := &held{ledger: l}
 	c.Set(heldKey, h)
 	defer h.giveBack(0)
+	if c.ClientIP() != c.RemoteIP() {
+		client := clientNetwork(c)
+		if !l.proxied.Take(client, 1) {
+			c.Header("Connection", "close") // its body may take as long as a request may
+			RenderProblem(c, errs.NewUnavailable(tooMuchHeld, time.Second, nil))
+			c.Abort()
+			return
+		}
+		defer l.proxied.Release(client, 1)
+	}
 	c.Next()
+}
+
+// clientNetwork returns the network of who sent the request.
+func clientNetwork(c *gin.Context) string {
+	address, _ := netip.ParseAddr(c.ClientIP())
+	return network(address)
 }
 
 // Known records who sent the request, once that is proved: from then on its body may be large, and what it holds is
@@ -141,11 +161,8 @@ func (h *held) take(c *gin.Context, size int64) bool {
 		return true
 	}
 	if h.account == nil {
-		h.account, h.key = h.ledger.strangers, ""
-		if h.caller != "" {
-			h.account, h.key = h.ledger.known, h.caller
-		} else if address, err := netip.ParseAddr(c.ClientIP()); err == nil {
-			h.key = network(address)
+		if h.account, h.key = h.ledger.known, h.caller; h.key == "" {
+			h.account, h.key = h.ledger.strangers, clientNetwork(c)
 		}
 	}
 	wanted := h.wanted(size)

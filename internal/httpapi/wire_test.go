@@ -183,3 +183,52 @@ func TestProper_leaves_a_body_in_chunks_to_its_route(t *testing.T) {
 		}
 	}
 }
+
+// As many slow requests as a proxy has connections once kept all its other callers out.
+func TestProxy_s_callers_share_its_connections(t *testing.T) {
+	t.Parallel()
+	const connections = 64 // that there is memory for; an address may have half of them
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler),
+		Ledger: httpapi.NewLedger(0, connections<<15), TrustedProxies: []string{"127.0.0.0/8"}})
+	begun := make(chan struct{}, connections)
+	engine.POST("/read", func(c *gin.Context) {
+		begun <- struct{}{}
+		_, _ = io.Copy(c.Writer, c.Request.Body)
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httpapi.NewServer(engine, slog.New(slog.DiscardHandler))
+	go func() { _ = server.Serve(httpapi.NewLedger(0, connections<<15).Listener(l)) }()
+	t.Cleanup(func() { _ = server.Close() })
+	ask := func(client, body string) <-chan string {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, post("/read", "X-Forwarded-For: "+client, "Content-Length: 2")+body); err != nil {
+			t.Fatal(err)
+		}
+		status := make(chan string, 1)
+		go func() {
+			line, _ := bufio.NewReader(conn).ReadString('\n')
+			status <- strings.TrimSpace(line)
+		}()
+		return status
+	}
+	refused := ""
+	for refused == "" {
+		select {
+		case refused = <-ask("203.0.113.1", ""): // its body never comes
+		case <-begun:
+		}
+	}
+	if want := "HTTP/1.1 503 Service Unavailable"; refused != want {
+		t.Errorf("one caller has all it may have: %q", refused)
+	}
+	if got := <-ask("203.0.113.2", "hi"); got != "HTTP/1.1 200 OK" {
+		t.Errorf("another caller: %q", got)
+	}
+}
