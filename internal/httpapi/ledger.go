@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -77,14 +78,25 @@ func (l *Ledger) middleware(c *gin.Context) {
 	if c.ClientIP() != c.RemoteIP() {
 		client := clientNetwork(c)
 		if !l.proxied.Take(client, 1) {
-			c.Header("Connection", "close") // its body may take as long as a request may
+			c.Header("Connection", "close")
+			_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Unix(1, 0)) // it waits for no body
 			RenderProblem(c, errs.NewUnavailable(tooMuchHeld, time.Second, nil))
 			c.Abort()
 			return
 		}
-		defer l.proxied.Release(client, 1)
+		defer func() { afterBody(c, h, func() { l.proxied.Release(client, 1) }) }()
 	}
 	c.Next()
+}
+
+// afterBody calls release when the request's body has come: net/http waits for the rest of one that was not read.
+func afterBody(c *gin.Context, h *held, release func()) {
+	w, watched := c.Request.Context().Value(wireKey{}).(*wire)
+	if !watched || h.read || c.Request.ContentLength == 0 {
+		release()
+		return
+	}
+	w.owed.Store(&release)
 }
 
 // clientNetwork returns the network of who sent the request.

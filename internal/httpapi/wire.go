@@ -57,9 +57,10 @@ const busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: 
 type wire struct {
 	net.Conn
 	giveBack func()
-	matched  int          // bytes of lengthField on the current line, or notHere
-	lines    atomic.Int64 // that began with lengthField
-	known    int64        // of these, how many net/http shows of the requests so far
+	owed     atomic.Pointer[func()] // what the last request is to release when its body has come
+	matched  int                    // bytes of lengthField on the current line, or notHere
+	lines    atomic.Int64           // that began with lengthField
+	known    int64                  // of these, how many net/http shows of the requests so far
 }
 
 const notHere = -1
@@ -67,7 +68,15 @@ const notHere = -1
 // Close releases the bytes that the connection was counted with.
 func (w *wire) Close() error {
 	defer w.giveBack()
+	defer w.settle()
 	return w.Conn.Close()
+}
+
+// settle releases what the last request is to release.
+func (w *wire) settle() {
+	if release := w.owed.Swap(nil); release != nil {
+		(*release)()
+	}
 }
 
 // Read looks for the field whatever its letters' case: a request's first line has none.
@@ -101,6 +110,7 @@ func closeWhenAmbiguous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w, watched := r.Context().Value(wireKey{}).(*wire)
 		if watched {
+			w.settle()
 			w.known += int64(len(r.Header["Content-Length"]))
 		}
 		if len(r.TransferEncoding) > 0 && (!watched || w.lines.Load() != w.known) {
