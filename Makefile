@@ -30,8 +30,6 @@ UNIT = ./internal/sending ./internal/queue ./internal/deliveries ./internal/mate
 # only waits longer.
 UNITSATONCE = 8
 ATONCE = 5
-# Those of acceptance take longest: the others get what they leave.
-LAST = nice -n 5
 # Test binaries are linked each time: without what only debuggers read it takes two thirds of the time.
 LEAN = -ldflags=-w
 # SQLite is C translated to Go: with each of its accesses watched and each pointer of its driver checked, its tests took
@@ -81,8 +79,8 @@ ifdef PKG
 else
 	@$(WITHPOSTGRES) sh -c "status=0; \
 		$(GO) test -timeout 60m -shuffle=on -parallel $(ATONCE) $(LEAN) ./internal/acceptance/... & acceptance=\$$!; \
-		$(LAST) $(GO) test -timeout 60m -shuffle=on -parallel $(UNITSATONCE) $(LEAN) $(RACE) $(UNIT) || status=1; \
-		$(LAST) $(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
+		$(GO) test -timeout 60m -shuffle=on -parallel $(UNITSATONCE) $(LEAN) $(RACE) $(UNIT) || status=1; \
+		$(GO) test -C deployments/checks -shuffle=on ./... || status=1; \
 		wait \$$acceptance || status=1; \
 		exit \$$status"
 endif

@@ -236,7 +236,7 @@ func (a *pipeline) build(secrets *secrets) (err error) {
 // buildListings builds what is read here and takes no part in the pipeline.
 func (a *App) buildListings(serving bool) {
 	a.Sent = deliveries.NewSelfService(deliveries.SelfServiceDeps{
-		DB: a.db, Now: a.db.Now, Requests: a.materials, Deliveries: a.Deliveries.Keeper, Cursors: a.cursors,
+		DB: a.db, Now: a.db.Now, Local: time.Now, Requests: a.materials, Deliveries: a.Deliveries.Keeper, Cursors: a.cursors,
 	})
 	a.Receivers = receivers.NewSelfService(receivers.SelfServiceDeps{
 		DB: a.db, Now: a.db.Now, Accounts: a.Suppliers, Receivers: a.Deliveries.Registry, Calls: a.Deliveries,

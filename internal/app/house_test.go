@@ -49,7 +49,8 @@ var edges = map[string][]string{
 	},
 	"internal/console": {"internal/cursor", "internal/errs", "internal/estimates", "internal/figures", "internal/httpapi",
 		"internal/lists", "internal/logctx", "internal/materials", "internal/materials/operator", "internal/scoreboard",
-		"internal/supplierauth", "internal/tracker", "internal/web", "internal/deliveries", "internal/receivers"},
+		"internal/supplierauth", "internal/tracker", "internal/web", "internal/deliveries", "internal/reads",
+		"internal/receivers"},
 	"internal/figures": {"internal/database", "internal/errs"},
 	"internal/doctor": {"internal/database", "internal/errs", "internal/queue", "internal/telemetry",
 		"deployments"}, // the rights of each role
@@ -67,6 +68,7 @@ var edges = map[string][]string{
 	"internal/terminal":    {},
 	"internal/round":       {"pkg/webhook"}, // the event on its way
 	"internal/pack":        {},
+	"internal/reads":       {},
 	"internal/groupcommit": {"internal/errs", "internal/lists"},
 	"internal/dispatch":    {},
 	"deployments/samples":  nil,
@@ -88,7 +90,7 @@ var edges = map[string][]string{
 	"internal/products":  {"internal/caller", "internal/database", "internal/errs", "internal/httpapi", "internal/lists"},
 	"internal/deliveries": {"internal/caller", "internal/cursor", "internal/database",
 		"internal/errs", "internal/httpapi", "internal/lists", "internal/logctx", "internal/notice", "internal/pack",
-		"internal/round", "internal/sleep", "pkg/webhook"},
+		"internal/reads", "internal/round", "internal/sleep", "pkg/webhook"},
 	"internal/receivers": {"internal/caller", "internal/database", "internal/deliveries", "internal/dispatch",
 		"internal/errs", "internal/httpapi", "internal/lists", "internal/logctx", "internal/notice", "internal/round",
 		"internal/sleep", "pkg/webhook"},
@@ -98,6 +100,7 @@ var edges = map[string][]string{
 	"internal/tracker": {"internal/apikey", "internal/database", "internal/errs", "internal/httpapi",
 		"internal/lists", "internal/logctx"},
 	"internal/scoreboard": {"internal/database", "internal/errs", "internal/groupcommit", "internal/httpapi",
+		"internal/reads",
 		"internal/scoreboard/fetch"},
 
 	"internal/scoreboard/balldontlie": {"internal/scoreboard", "internal/scoreboard/fetch"},

@@ -14,6 +14,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/estimates"
 	"github.com/supplyhub/supplyhub/internal/figures"
 	"github.com/supplyhub/supplyhub/internal/materials/operator"
+	"github.com/supplyhub/supplyhub/internal/reads"
 	"github.com/supplyhub/supplyhub/internal/receivers"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
@@ -49,11 +50,17 @@ type Deps struct {
 	Cursors    cursor.Sealer
 }
 
+const (
+	fresh       = 2 * time.Second // so long a list is shown to all who ask for it
+	mostCached  = 256
+	readTimeout = 10 * time.Second
+)
+
 // Service serves the pages and the actions; views reads the pages' data.
 type Service struct {
 	deps    Deps
 	site    *web.Site
-	cache   *cache
+	cache   *reads.Cache[any]
 	guesses guesses
 }
 
@@ -65,6 +72,6 @@ func New(deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := newCache(time.Now)
-	return &Service{deps: deps, site: site, cache: cache, guesses: guesses{of: map[string]*guesser{}}}, err
+	return &Service{deps: deps, site: site, cache: reads.New[any](mostCached, fresh, readTimeout, time.Now),
+		guesses: guesses{of: map[string]*guesser{}}}, nil
 }

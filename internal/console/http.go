@@ -106,7 +106,7 @@ func (s *Service) data(c *gin.Context, v View) (any, error) {
 		return v.read(ctx, q)
 	}
 	key := v.page + "?" + q.values.Encode()
-	return s.cache.read(c.Request.Context(), key, func(ctx context.Context) (any, error) { return v.read(ctx, q) })
+	return s.cache.Get(c.Request.Context(), key, func(ctx context.Context) (any, error) { return v.read(ctx, q) })
 }
 
 // frame returns the page: its data, and the parts that every page has.

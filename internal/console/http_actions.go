@@ -67,7 +67,7 @@ func (s *Service) run(c *gin.Context, b bulk) error {
 	}
 	n, touched, err := b.all(c.Request.Context(), ids)
 	logctx.Note(c.Request.Context(), slog.Any("ids", touched), slog.Int("count", n))
-	s.cache.forget()
+	s.cache.Forget()
 	if n == 0 && err != nil {
 		return err
 	}

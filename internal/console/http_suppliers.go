@@ -41,7 +41,7 @@ func (s *Service) sole(c *gin.Context) (supplierauth.Supplier, error) {
 // done answers an action with what it came to, unless it failed.
 func (s *Service) done(c *gin.Context, err error, text string, arguments ...any) error {
 	if err == nil {
-		s.cache.forget()
+		s.cache.Forget()
 		err = s.site.Answer(c, http.StatusOK, web.Outcome{Message: s.site.Text(c, text, arguments...)})
 	}
 	return err
@@ -49,7 +49,7 @@ func (s *Service) done(c *gin.Context, err error, text string, arguments ...any)
 
 // show answers an action with a part of a page that is shown this once.
 func (s *Service) show(c *gin.Context, message, page, part string, data any) error {
-	s.cache.forget()
+	s.cache.Forget()
 	return s.site.Show(c, message, page, part, data)
 }
 

@@ -176,7 +176,7 @@ func selfService(t *testing.T, db *database.DB, now time.Time) *SelfService {
 		t.Fatal(err)
 	}
 	clock := func() time.Time { return now }
-	return NewSelfService(SelfServiceDeps{DB: db, Now: clock, Requests: requests{}, Cursors: cursors,
+	return NewSelfService(SelfServiceDeps{DB: db, Now: clock, Local: time.Now, Requests: requests{}, Cursors: cursors,
 		Deliveries: NewKeeper(KeeperDeps{DB: db, Now: clock})})
 }
 

@@ -9,15 +9,13 @@ import (
 	"strconv"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2/expirable"
-	"golang.org/x/sync/singleflight"
-
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
 	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/logctx"
+	"github.com/supplyhub/supplyhub/internal/reads"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -104,6 +102,7 @@ type Requests interface {
 type SelfServiceDeps struct {
 	DB         *database.DB
 	Now        func() time.Time
+	Local      func() time.Time // monotonic
 	Requests   Requests
 	Deliveries *Keeper
 	Cursors    cursor.Sealer
@@ -114,8 +113,7 @@ type SelfServiceDeps struct {
 type SelfService struct {
 	deps      SelfServiceDeps
 	store     *store
-	histories *lru.LRU[string, History]
-	counts    singleflight.Group
+	histories *reads.Cache[History]
 }
 
 const (
@@ -127,7 +125,7 @@ const (
 // NewSelfService builds it.
 func NewSelfService(deps SelfServiceDeps) *SelfService {
 	return &SelfService{deps: deps, store: &store{Tables{deps.DB}},
-		histories: lru.NewLRU[string, History](historiesKept, nil, historyAge)}
+		histories: reads.New[History](historiesKept, historyAge, historyWait, deps.Local)}
 }
 
 // MostWaiting is where Waiting stops counting.
@@ -272,16 +270,9 @@ func (s *SelfService) Recover(ctx context.Context, supplierID string, filter Sen
 // History returns the supplier's counts, at most historyAge old. So they are counted once when many people of one
 // supplier open the page.
 func (s *SelfService) History(ctx context.Context, supplierID string) (History, error) {
-	if h, known := s.histories.Get(supplierID); known {
-		return h, nil
-	}
-	counted, err, _ := s.counts.Do(supplierID, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), historyWait)
-		defer cancel()
+	return s.histories.Get(ctx, supplierID, func(ctx context.Context) (History, error) {
 		return s.countHistory(ctx, supplierID)
 	})
-	h, _ := counted.(History)
-	return h, err
 }
 
 func (s *SelfService) countHistory(ctx context.Context, supplierID string) (History, error) {
@@ -301,6 +292,5 @@ func (s *SelfService) countHistory(ctx context.Context, supplierID string) (Hist
 		}
 		h.Quarters = append(h.Quarters, one)
 	}
-	s.histories.Add(supplierID, h)
 	return h, nil
 }

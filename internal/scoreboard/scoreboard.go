@@ -5,21 +5,18 @@ package scoreboard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
+	"github.com/supplyhub/supplyhub/internal/reads"
 	"github.com/supplyhub/supplyhub/internal/scoreboard/fetch"
 )
 
@@ -69,9 +66,8 @@ type Service struct {
 	*Quotas
 	deps     Deps
 	spending *groupcommit.Batcher[spend, grant]
-	flights  singleflight.Group
 	slots    *semaphore.Weighted
-	answers  *lru.Cache[string, answer]
+	answers  *reads.Cache[[]byte] // encoded
 	seen     sightings
 
 	mu    sync.Mutex
@@ -84,22 +80,15 @@ type rest struct {
 	err   error
 }
 
-// answer is an encoded board and how long it may be given.
-type answer struct {
-	body  []byte
-	until time.Time
-}
-
 // New builds the service; Close releases it.
 func New(deps Deps) *Service {
-	answers, _ := lru.New[string, answer](mostRemember) // it fails without a size alone
 	if len(deps.Keys) > 0 && deps.Primary == nil {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; " +
 			"`api scoreboard sample` is a provider to try it with")
 	}
 	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
-		slots: semaphore.NewWeighted(mostQuestions), answers: answers,
-		rests: map[string]rest{}}
+		slots: semaphore.NewWeighted(mostQuestions), rests: map[string]rest{},
+		answers: reads.New[[]byte](mostRemember, deps.CacheTTL, deadline, deps.Local)}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s
 }
@@ -120,32 +109,11 @@ func (r request) key() string {
 
 // board returns the encoded answer: remembered, or asked once for all who ask the same at the same time.
 func (s *Service) board(ctx context.Context, r request) ([]byte, error) {
-	key := r.key()
-	if known, found := s.answers.Get(key); found && s.deps.Local().Before(known.until) {
-		return known.body, nil
-	}
-	flight := s.flights.DoChan(key, func() (any, error) { return s.ask(context.WithoutCancel(ctx), r, key) })
-	select {
-	case done := <-flight:
-		body, _ := done.Val.([]byte)
-		return body, done.Err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return s.answers.Get(ctx, r.key(), func(ctx context.Context) ([]byte, error) { return s.ask(ctx, r) })
 }
 
-// ask asks the providers. It belongs to no single caller, nor do its panics: singleflight would end the process with
-// one.
-func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.deps.Log.ErrorContext(ctx, "panic while a provider was asked", "panic", fmt.Sprint(p), "stack",
-				string(debug.Stack()))
-			body, err = nil, errors.New("a provider's answer caused a panic")
-		}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
+// ask asks the providers.
+func (s *Service) ask(ctx context.Context, r request) ([]byte, error) {
 	if err := s.slots.Acquire(ctx, 1); err != nil {
 		return nil, errs.Wrap(errs.Internal, "", errors.New("too many questions are being asked of the providers"))
 	}
@@ -157,11 +125,7 @@ func (s *Service) ask(ctx context.Context, r request, key string) (body []byte, 
 	if source == s.deps.Primary.Name() {
 		board.Games = filterByID(board.Games, r.matchIDs)
 	}
-	body, err = encode(board, r.question.Day, source, s.deps.Now())
-	if err == nil && s.deps.CacheTTL > 0 {
-		s.answers.Add(key, answer{body, s.deps.Local().Add(s.deps.CacheTTL)})
-	}
-	return body, err
+	return encode(board, r.question.Day, source, s.deps.Now())
 }
 
 // fetch asks the primary provider, and the other one when, and only when, the first is over its rate limit.

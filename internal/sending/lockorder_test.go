@@ -47,7 +47,7 @@ func newContention(t *testing.T, db *database.DB) *contention {
 	// they were made in another order than that of their ids
 	r.exec(`UPDATE webhook_deliveries SET status = 'dead', created_at = created_at & -262144 | request_id * 7919 % 262144`)
 	c := &contention{rig: r, self: deliveries.NewSelfService(deliveries.SelfServiceDeps{DB: db, Now: time.Now,
-		Deliveries: r.Keeper})}
+		Local: time.Now, Deliveries: r.Keeper})}
 	c.operator = operator.New(operator.Deps{DB: db, Now: time.Now, Events: r.Dispatcher})
 	for _, d := range r.list(deliveries.Filter{}) {
 		c.ids = append(c.ids, d.ID)

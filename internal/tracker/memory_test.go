@@ -23,25 +23,26 @@ func limited(t *testing.T, db *database.DB, memory int64) (f *fleet, log *string
 	return f, log
 }
 
-// refused asks for a page that must be refused, and be named in the log with the reason.
+// refused asks for a page that must be refused, and be named in the log with the reason. On a busy machine it may be
+// refused first as it takes longer than a read may.
 func refused(t *testing.T, f *fleet, log *strings.Builder, key, path, view, reason string) {
 	t.Helper()
-	w := answer(f.engine, key, path)
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || w.Body.Len() > 1000 {
-		t.Errorf("%s of %s: %d %v with %d bytes", path, view, w.Code, w.Header(), w.Body.Len())
-	}
-	if !strings.Contains(log.String(), "the granted view "+view+" cannot be read") ||
-		!strings.Contains(log.String(), reason) {
-		t.Errorf("%s of %s: the log is %s", path, view, log)
-	}
+	wait.Until(t, path+" of "+view+": "+reason, func() bool {
+		w := answer(f.engine, key, path)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || w.Body.Len() > 1000 {
+			t.Errorf("%s of %s: %d %v with %d bytes", path, view, w.Code, w.Header(), w.Body.Len())
+		}
+		return strings.Contains(log.String(), "the granted view "+view+" cannot be read") &&
+			strings.Contains(log.String(), reason)
+	})
 }
 
 // A page of 100 records, each with fields of 1 MiB, once took all the memory of an api of 256 MiB.
 func TestPage_takes_no_more_memory_than_its_caller_can_have(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
-		const long = 100_000
-		f, log := limited(t, db, 8<<20)
+		const long = 10_000
+		f, log := limited(t, db, 800<<10)
 		var text strings.Builder
 		for i := range 100 {
 			fmt.Fprintf(&text, `{"imei":%d,"dt_carga":"2026-11-20","data_de_ping":"2026-11-20","dispositivo":"r%d","rede":"%s"}`+
