@@ -26,29 +26,24 @@ type Dialect struct {
 // Engine returns the engine, for the few statements that cannot be the same on both.
 func (d Dialect) Engine() Engine { return d.engine }
 
-// RowLock returns the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.
-func (d Dialect) RowLock(clause string) string {
+// Either returns the one of the two that is for the engine in use.
+func Either[T any](d Dialect, postgres, sqlite T) T {
 	if d.engine == Postgres {
-		return clause
+		return postgres
 	}
-	return ""
+	return sqlite
 }
 
-// Flushers returns how many batches are worth writing side by side.
-func (d Dialect) Flushers() int {
-	if d.engine == Postgres {
-		return 2
-	}
-	return 1 // SQLite has one writer
-}
+// RowLock returns the locking clause on PostgreSQL, and nothing on SQLite, which has one writer.
+func (d Dialect) RowLock(clause string) string { return Either(d, clause, "") }
+
+// Flushers returns how many batches are worth writing side by side. SQLite has one writer.
+func (d Dialect) Flushers() int { return Either(d, 2, 1) }
 
 // AnyOf returns the condition that a column is among the values of argument n, which Values makes. They are one
 // argument, so the plan does not depend on their number.
 func (d Dialect) AnyOf(column string, n int) string {
-	if d.engine == Postgres {
-		return fmt.Sprintf(`%s = ANY($%d)`, column, n)
-	}
-	return fmt.Sprintf(`%s IN (SELECT value FROM json_each($%d))`, column, n)
+	return fmt.Sprintf(Either(d, `%s = ANY($%d)`, `%s IN (SELECT value FROM json_each($%d))`), column, n)
 }
 
 // Chosen returns the condition that a column is among the results of a query that has a LIMIT or skips locked rows. On

@@ -105,10 +105,8 @@ func (d *DB) patientState(ctx context.Context) (state schemaState, err error) {
 
 // state reads which migrations the database has. It changes nothing and makes nothing, as goose would.
 func (d *DB) state(ctx context.Context) (s schemaState, err error) {
-	versioned := `SELECT count(*) > 0 FROM sqlite_master WHERE name = '` + versionTable + `'`
-	if d.engine == Postgres {
-		versioned = `SELECT to_regclass('` + versionTable + `') IS NOT NULL`
-	}
+	versioned := Either(d.Dialect, `SELECT to_regclass('`+versionTable+`') IS NOT NULL`,
+		`SELECT count(*) > 0 FROM sqlite_master WHERE name = '`+versionTable+`'`)
 	var applied []int64
 	found, err := Column[bool](ctx, Pool{d.pool, d}, versioned)
 	if err == nil && found[0] {
@@ -217,10 +215,7 @@ func (d *DB) provider(options ...goose.ProviderOption) (*goose.Provider, error) 
 	if err != nil {
 		return nil, err
 	}
-	dialect := goose.DialectSQLite3
-	if d.engine == Postgres {
-		dialect = goose.DialectPostgres
-	}
+	dialect := Either(d.Dialect, goose.DialectPostgres, goose.DialectSQLite3)
 	return goose.NewProvider(dialect, d.pool, dir, append(append(options, nextVersion(dir)...),
 		goose.WithDisableGlobalRegistry(true), goose.WithTableName(versionTable))...)
 }

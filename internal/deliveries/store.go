@@ -63,10 +63,7 @@ func (s *AttemptStore) Claim(ctx context.Context, wants map[string]int, now time
 	if s.DB.Spread() {
 		return s.claimSpread(ctx, wants, now, worker, attempts)
 	}
-	if s.Postgres() {
-		return s.claimPostgres(ctx, wants, now, worker, attempts)
-	}
-	return s.claimSQLite(ctx, wants, now, worker, attempts)
+	return database.Either(s.DB.Dialect, s.claimPostgres, s.claimSQLite)(ctx, wants, now, worker, attempts)
 }
 
 // InsertEvents stores the events of those rounds that have none and returns which, and how the suppliers' receivers
@@ -93,10 +90,7 @@ func (s *AttemptStore) InsertEvents(ctx context.Context, events []DraftEvent, su
 // It is the second statement of a and b. A row with a worker is b: it is in no index of what is due, and its worker
 // alone knows of it until e or f. A row without one is a, and MarkDue follows in the same transaction.
 func (s *AttemptStore) InsertDeliveries(ctx context.Context, deliveries []DraftDelivery, now time.Time) error {
-	if s.Postgres() {
-		return s.insertDeliveriesPostgres(ctx, deliveries, now)
-	}
-	return s.insertDeliveriesSQLite(ctx, deliveries, now)
+	return database.Either(s.DB.Dialect, s.insertDeliveriesPostgres, s.insertDeliveriesSQLite)(ctx, deliveries, now)
 }
 
 // PutBack makes first attempts that were begun and not sent undone: their deliveries are due now. Each is named by its

@@ -205,10 +205,7 @@ func (s *store) waiting(ctx context.Context, suppliers []string, most int) ([]Wa
 	if s.DB.Spread() || len(suppliers) == 0 {
 		return s.waitingSpread(ctx, suppliers, most)
 	}
-	list := `SELECT value AS id FROM json_each($1)`
-	if s.Postgres() {
-		list = `SELECT unnest($1::text[]) AS id`
-	}
+	list := database.Either(s.DB.Dialect, `SELECT unnest($1::text[]) AS id`, `SELECT value AS id FROM json_each($1)`)
 	pending := Filter{Receiver: "w.id", Status: Pending}
 	all := database.Arms(pending.arms(s, pending.Receiver),
 		func(arm string) string { return `SELECT 1 AS one FROM webhook_deliveries WHERE ` + arm + ` LIMIT $2` })

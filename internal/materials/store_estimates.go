@@ -40,10 +40,7 @@ func (s *store) takeReceipts(ctx context.Context, items []receiptItem, now time.
 			items[i].estimates, items[i].unavailable = "", ""
 		}
 	}
-	build := s.receiptsSQLite
-	if s.db.Engine() == database.Postgres {
-		build = s.receiptsPostgres
-	}
+	build := database.Either(s.db.Dialect, s.receiptsPostgres, s.receiptsSQLite)
 	taken := make(map[requestKey]bool, len(items))
 	supplier := func(i receiptItem) string { return i.SupplierID }
 	err := database.BySupplier(s.db, items, supplier, func(items []receiptItem) error {

@@ -21,11 +21,7 @@ const intakeConflict = ` ON CONFLICT (supplier_id, id) DO NOTHING RETURNING supp
 // own transaction. uids that a conflict leaves unused are never given out again; nothing counts on them being without
 // gaps.
 func (s *store) insert(ctx context.Context, items []intakeItem, now time.Time) (map[requestKey]int64, error) {
-	insert := s.insertSQLite
-	if s.db.Engine() == database.Postgres {
-		insert = s.insertPostgres
-	}
-	rows, err := insert(ctx, items, now)
+	rows, err := database.Either(s.db.Dialect, s.insertPostgres, s.insertSQLite)(ctx, items, now)
 	uids := lists.Pairs(rows, func(row insertedRow) (requestKey, int64) { return row.requestKey, row.uid })
 	return uids, errs.Doing("insert material requests", err)
 }

@@ -237,10 +237,8 @@ func (r *relation) statement(f form) string {
 // byID joins the view's rows r by the ids of p. OFFSET 0 keeps PostgreSQL's planner, and CROSS JOIN SQLite's, from
 // reading all rows instead.
 func (r *relation) byID() string {
-	if r.postgres() {
-		return `CROSS JOIN LATERAL (SELECT * FROM ` + r.from + ` v WHERE v."id" = p."id" OFFSET 0) r`
-	}
-	return `CROSS JOIN ` + r.from + ` r ON r."id" = p."id"`
+	return `CROSS JOIN ` + database.Either(r.dialect,
+		`LATERAL (SELECT * FROM `+r.from+` v WHERE v."id" = p."id" OFFSET 0) r`, r.from+` r ON r."id" = p."id"`)
 }
 
 // listStatement takes a day, the largest id, how many rows to read and how many to skip; then the guard's parameters.
@@ -311,10 +309,7 @@ func (p *parameters) bind(arg any) string {
 
 // day returns a parameter as a day of a view made here.
 func (r *relation) day(parameter string) string {
-	if r.postgres() {
-		return parameter + "::date"
-	}
-	return parameter
+	return parameter + database.Either(r.dialect, "::date", "")
 }
 
 // on returns the condition that the column's date is the day.

@@ -37,7 +37,7 @@ type relation struct {
 	granted string            // the name in the grant
 	from    string            // quoted
 	schema  string            // PostgreSQL: quoted
-	engine  database.Engine   //
+	dialect database.Dialect  //
 	types   map[string]column // empty on SQLite, whose columns have no type of their own
 	owner   int64             // number of the client whose records these are, when the view was made here; else 0
 	role    string            // PostgreSQL: who owns the view, when that is not the owner of the service's own tables
@@ -68,7 +68,7 @@ func (r *relation) counted() bool { return r.owner != 0 }
 func (r *relation) others() bool { return r.role != "" }
 
 // postgres reports whether the relation is in PostgreSQL.
-func (r *relation) postgres() bool { return r.engine == database.Postgres }
+func (r *relation) postgres() bool { return r.dialect.Engine() == database.Postgres }
 
 // resolve looks the view up; one that was made here is remembered for a minute. Errors: errNoView, lackingColumns.
 func (s *Service) resolve(ctx context.Context, granted string) (*relation, error) {
@@ -86,13 +86,9 @@ func (s *Service) resolve(ctx context.Context, granted string) (*relation, error
 
 // lookUp finds the view in the catalogue, with what there is to know of it.
 func (s *Service) lookUp(ctx context.Context, granted string) (*relation, error) {
-	r := &relation{granted: granted, engine: s.deps.DB.Engine(), types: map[string]column{}, plain: fieldList(""),
+	r := &relation{granted: granted, dialect: s.deps.DB.Dialect, types: map[string]column{}, plain: fieldList(""),
 		joined: fieldList("r."), seen: time.Now()}
-	look := r.lookUpSQLite
-	if r.postgres() {
-		look = r.lookUpPostgres
-	}
-	present, err := look(ctx, s.rows)
+	present, err := database.Either(r.dialect, r.lookUpPostgres, r.lookUpSQLite)(ctx, s.rows)
 	if err != nil {
 		return nil, err
 	}

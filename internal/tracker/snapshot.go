@@ -3,6 +3,8 @@ package tracker
 import (
 	"context"
 	"fmt"
+
+	"github.com/supplyhub/supplyhub/internal/database"
 )
 
 // The snapshot has one record a device, the winner: of the latest day on which any device pinged, or of the day that
@@ -105,19 +107,14 @@ func (r *relation) pingedStatement() string {
 
 // keyed returns the rows p of a parameter's numbers, each with its turn: the order in which they are to be shown.
 func (r *relation) keyed(parameter string) string {
-	if r.postgres() {
-		return `unnest(` + parameter + `::bigint[]) WITH ORDINALITY p("id", turn) `
-	}
-	return `(SELECT value AS "id", key AS turn FROM json_each(` + parameter + `)) p `
+	return database.Either(r.dialect, `unnest(`+parameter+`::bigint[]) WITH ORDINALITY p("id", turn) `,
+		`(SELECT value AS "id", key AS turn FROM json_each(`+parameter+`)) p `)
 }
 
 // fleetStatement takes the rows' ids; then the guard's parameters. PostgreSQL reads them one by one: a condition on all
 // ids at once may be planned, over an empty table, as a walk through all the client's records. SQLite reads them in
 // their turn, as CROSS JOIN says.
 func (r *relation) fleetStatement(f form) string {
-	statement := `SELECT ` + r.joined + ` FROM ` + r.keyed(`$1`) + r.byID() + ` WHERE ` + f.guarded(2)
-	if r.postgres() {
-		statement += ` ORDER BY p.turn`
-	}
-	return statement
+	return `SELECT ` + r.joined + ` FROM ` + r.keyed(`$1`) + r.byID() + ` WHERE ` + f.guarded(2) +
+		database.Either(r.dialect, ` ORDER BY p.turn`, ``)
 }

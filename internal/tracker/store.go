@@ -140,10 +140,8 @@ func (s *store) byKey(ctx context.Context, hash [32]byte, now time.Time) (c Clie
 // another view is put in its place, the counters are not believed for that one.
 func (s *store) ensureView(ctx context.Context, client int64) error {
 	name := viewName(client)
-	definition := `SELECT sql FROM sqlite_master WHERE type = 'view' AND name = $1`
-	if s.db.Engine() == database.Postgres {
-		definition = `SELECT pg_get_viewdef(to_regclass($1))`
-	}
+	definition := database.Either(s.db.Dialect, `SELECT pg_get_viewdef(to_regclass($1))`,
+		`SELECT sql FROM sqlite_master WHERE type = 'view' AND name = $1`)
 	var there bool
 	_, err := database.One(ctx, s.db.SQL(ctx), `SELECT (`+definition+`) IS NOT NULL
 		AND EXISTS (SELECT 1 FROM tracker_views WHERE client_number = $2)`, []any{name, client}, &there)
@@ -186,10 +184,7 @@ func (s *store) loadedBefore(ctx context.Context, client int64) (maxID int64, da
 	_, err = database.One(ctx, s.db.SQL(ctx), `SELECT max_id FROM tracker_versions WHERE client_number = $1`,
 		[]any{client}, &maxID)
 	if err == nil {
-		day := `dt_carga`
-		if s.db.Engine() == database.Postgres {
-			day = `to_char(dt_carga, 'YYYY-MM-DD')`
-		}
+		day := database.Either(s.db.Dialect, `to_char(dt_carga, 'YYYY-MM-DD')`, `dt_carga`)
 		days, err = database.Column[string](ctx, s.db.SQL(ctx), `SELECT `+day+` FROM tracker_days
 			WHERE client_number = $1 AND records > 0 ORDER BY dt_carga`, client)
 	}
@@ -209,12 +204,7 @@ func (s *store) remove(ctx context.Context, client, upTo int64, days []string) e
 }
 
 // dayType returns the type of a day in the built-in store.
-func (s *store) dayType() string {
-	if s.db.Engine() == database.SQLite {
-		return "text"
-	}
-	return "date"
-}
+func (s *store) dayType() string { return database.Either(s.db.Dialect, "date", "text") }
 
 // notePin writes a crawl's state, and forgets the client's crawls that are over. A later page writes only over what is
 // not newer: the client may have begun another crawl of the same meanwhile. Each is a statement of its own: first pages
