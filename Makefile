@@ -109,12 +109,14 @@ chaos: ## break every part and connection under load, in turn, and account for e
 sweep: ## lose the database's connection before and after each kind of COMMIT, 20 times each, under load (12 minutes or more)
 	@SUPPLYHUB_TEST_SWEEP=1 $(WITHPOSTGRES) $(GO) test -count=1 -v -timeout 90m -run '^TestSweep' ./internal/acceptance
 
+# Until Go 1.27 the end of FUZZTIME may look like a failure that no input caused (golang/go#75804): that target runs once more.
 # Minimizing what is interesting for the default minute stops a target's workers: FuzzEvent kept 2 new inputs in 25 s, with a second 96.
 fuzz: ## run each fuzz target for FUZZTIME (60s); new inputs stay in .fuzz
-	@set -e; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' .); do \
-		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
-			echo "$$target in $$(dirname "$$file")"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")" -args -test.fuzzcachedir="$(CURDIR)/.fuzz/$$(dirname "$$file")/$$target"; \
+	@set -e; mkdir -p .fuzz; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' .); do \
+		dir=$$(dirname "$$file"); for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+			echo "$$target in $$dir"; touch .fuzz/began; \
+			fuzz() { $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$dir" -args -test.fuzzcachedir="$(CURDIR)/.fuzz/$$dir/$$target"; }; \
+			fuzz || { [ -z "$$(find "$$dir" -path '*/testdata/fuzz/*' -newer .fuzz/began)" ] && echo "$$target fails on no input: once more" && fuzz; }; \
 		done; \
 	done
 
