@@ -116,7 +116,7 @@ fuzz: ## run each fuzz target for FUZZTIME (60s); new inputs stay in .fuzz
 		dir=$$(dirname "$$file"); for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
 			echo "$$target in $$dir"; touch .fuzz/began; \
 			fuzz() { $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$dir" -args -test.fuzzcachedir="$(CURDIR)/.fuzz/$$dir/$$target"; }; \
-			fuzz || { [ -z "$$(find "$$dir" -path '*/testdata/fuzz/*' -newer .fuzz/began)" ] && echo "$$target fails on no input: once more" && fuzz; }; \
+			fuzz || { [ -z "$$(find "$$dir" -path '*/testdata/fuzz/*' -newer .fuzz/began)" ] && echo "$$target fails on no input: once more" && fuzz; } || exit 1; \
 		done; \
 	done
 
