@@ -20,6 +20,11 @@ func limited(t *testing.T, db *database.DB, memory int64) (f *fleet, log *string
 	log = &strings.Builder{}
 	f = newFleetOf(t, newServiceWith(t, db, telemetry.NewLogger(log, "text", "info", false)))
 	f.engine = serveWith(f.service, httpapi.NewLedger(memory, memory))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log is %s", log)
+		}
+	})
 	return f, log
 }
 
