@@ -65,7 +65,8 @@ func (a *App) routes(r *gin.Engine) {
 	r.GET("/api/webhook-deliveries", own, handle(a.Sent.ListDeliveries))
 	r.GET("/api/webhook-deliveries/:id", own, handle(a.Sent.ShowDelivery))
 	r.POST("/api/webhook-deliveries/:id/redeliver", did("delivery.redeliver"), own, handle(a.Sent.RedeliverDelivery))
-	r.POST("/api/webhook-deliveries/redeliver", did("delivery.redeliver"), own, handle(a.Sent.RecoverDeliveries))
+	r.POST("/api/webhook-deliveries/redeliver", did("delivery.redeliver"), own, httpapi.Long,
+		handle(a.Sent.RecoverDeliveries))
 	r.GET("/api/webhook-receiver", own, handle(a.Receivers.ShowReceiver))
 	r.PUT("/api/webhook-receiver", did("receiver.set"), own, handle(a.Receivers.PutReceiver))
 	r.DELETE("/api/webhook-receiver", did("receiver.remove"), own, handle(a.Receivers.DeleteReceiver))
@@ -73,7 +74,7 @@ func (a *App) routes(r *gin.Engine) {
 		handle(a.Receivers.RotateReceiverSecret))
 	r.POST("/api/webhook-receiver/pause", did("receiver.pause"), own, handle(a.Receivers.PauseReceiver))
 	r.POST("/api/webhook-receiver/resume", did("receiver.resume"), own, handle(a.Receivers.ResumeReceiver))
-	r.POST("/api/webhook-receiver/test", own, handle(a.Receivers.TestReceiver))
+	r.POST("/api/webhook-receiver/test", own, httpapi.Long, handle(a.Receivers.TestReceiver))
 	r.GET("/api/webhook-event-types", own, handle(a.Receivers.EventTypes))
 
 	r.POST("/api/portal-sessions", did("portal.link"), auth.Bearer(caller.ScopeWebhooks),
@@ -102,14 +103,14 @@ func (a *App) portalRoutes(r *gin.Engine) {
 	pages.GET("/deliveries", own, p.Page(p.ShowDeliveries))
 	pages.GET("/deliveries/:id", own, p.Page(p.ShowDelivery))
 	pages.POST("/deliveries/:id/redeliver", did("delivery.redeliver"), own, p.Page(p.Redeliver))
-	pages.POST("/deliveries/redeliver", did("delivery.redeliver"), own, p.Page(p.Recover))
+	pages.POST("/deliveries/redeliver", did("delivery.redeliver"), own, httpapi.Long, p.Page(p.Recover))
 	pages.GET("/receiver", own, p.Page(p.ShowReceiver))
 	pages.POST("/receiver", did("receiver.set"), own, p.Page(p.SaveReceiver))
 	pages.POST("/receiver/remove", did("receiver.remove"), own, p.Page(p.RemoveReceiver))
 	pages.POST("/receiver/rotate-secret", did("receiver.rotate-secret"), own, p.Page(p.RotateSecret))
 	pages.POST("/receiver/pause", did("receiver.pause"), own, p.Page(p.PauseReceiver))
 	pages.POST("/receiver/resume", did("receiver.resume"), own, p.Page(p.ResumeReceiver))
-	pages.POST("/receiver/test", own, p.Page(p.SendTest))
+	pages.POST("/receiver/test", own, httpapi.Long, p.Page(p.SendTest))
 }
 
 // consoleRoutes are the console's pages, the same as JSON, and its actions.

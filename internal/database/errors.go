@@ -33,6 +33,9 @@ const codeLocked = "55P03"
 // codeNotText is PostgreSQL's answer to a text that holds a NUL or is not UTF-8.
 const codeNotText = "22021"
 
+// codeCheck is PostgreSQL's answer to a row that breaks a check, or belongs to no partition.
+const codeCheck = "23514"
+
 // fault is what an engine's error means for the caller.
 type fault int
 
@@ -144,6 +147,9 @@ const (
 	liteCantOpen   = 14
 	liteProtocol   = 15 // locks were taken and lost too often
 	liteTooBig     = 18
+	liteConstraint = 19
+	liteMismatch   = 20
+	liteRange      = 25
 	liteNoDatabase = 26
 	litePrimary    = 0xff
 )
@@ -158,6 +164,17 @@ func faultOfSQLite(code int) fault {
 	default:
 		return ofStatement
 	}
+}
+
+// Defective reports whether an engine refused a statement for something else than its values: a right, a table or a
+// partition is missing, or a file is damaged. Once that is repaired, the same statement succeeds.
+func Defective(err error) bool {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		ofValues := slices.Contains([]string{"22", "23", "54"}, pg.Code[:min(2, len(pg.Code))])
+		return !ofValues || pg.Code == codeCheck && pg.ConstraintName == "" // the row belongs to no partition
+	}
+	lite, ok := errors.AsType[liteError](err)
+	return ok && !slices.Contains([]int{liteTooBig, liteConstraint, liteMismatch, liteRange}, lite.Code()&litePrimary)
 }
 
 // SavingDialector is gorm's words for an engine, with its savepoints.

@@ -60,6 +60,23 @@ func TestTranslate_distinguishes_what_passes_from_faults_of_ours(t *testing.T) {
 	}
 }
 
+func TestDefective_is_what_a_repair_of_the_database_helps(t *testing.T) {
+	t.Parallel()
+	for defective, causes := range map[bool][]error{
+		true: {state("42501"), state("42P01"), state("XX001"), state("XX002"), state("23514"), state("0A000"),
+			liteError(1), liteError(11), liteError(26)},
+		false: {state("22003"), state("22P02"), state("23505"), state("54000"),
+			&pgconn.PgError{Severity: "ERROR", Code: "23514", ConstraintName: "material_requests_uid_check"},
+			liteError(18), liteError(19), liteError(19 | 5<<8), liteError(20), liteError(25), errors.New("of no engine"), nil},
+	} {
+		for _, cause := range causes {
+			if database.Defective(errs.Doing("insert", cause)) != defective {
+				t.Errorf("%v: not %t", cause, defective)
+			}
+		}
+	}
+}
+
 func state(code string) error { return &pgconn.PgError{Severity: "ERROR", Code: code} }
 
 // withoutRoom lets the database take no row more, and with room again.

@@ -18,6 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/cursor"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
@@ -185,6 +186,33 @@ func TestEngine_behind_https_keeps_browsers_there(t *testing.T) {
 		engine.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if got := w.Header().Get("Strict-Transport-Security"); (got != "") != https {
 			t.Errorf("https %t: %q", https, got)
+		}
+	}
+}
+
+// net/http counts an answer's time from the call's head.
+func TestLong_work_is_answered(t *testing.T) {
+	t.Parallel()
+	const limit = time.Millisecond
+	e, _ := engine(&bytes.Buffer{})
+	slow := httpapi.Handle(func(c *gin.Context) error {
+		began := time.Now()
+		wait.Until(t, "an answer is late", func() bool { return time.Since(began) > 2*limit })
+		return httpapi.JSON(c, http.StatusAccepted, "done")
+	})
+	e.POST("/long", httpapi.Long, slow)
+	e.POST("/short", slow)
+	s := httptest.NewUnstartedServer(e)
+	s.Config.WriteTimeout = limit
+	s.Start()
+	defer s.Close()
+	for path, answered := range map[string]bool{"/long": true, "/short": false} {
+		answer, err := s.Client().Post(s.URL+path, "", nil)
+		if (err == nil) != answered {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err == nil {
+			_ = answer.Body.Close()
 		}
 	}
 }

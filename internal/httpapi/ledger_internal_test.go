@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -53,10 +54,15 @@ func TestLedger_counts_connections_by_address_and_one_leaves_room_for_others(t *
 	refused := func(c net.Conn) {
 		t.Helper()
 		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-		text, err := io.ReadAll(c)
-		if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 503 ") ||
-			!strings.Contains(string(text), "\r\nRetry-After: 1\r\n") {
-			t.Errorf("what has no room is answered %q, %v", text, err)
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if rest, err := io.ReadAll(answer.Body); err != nil || len(rest) > 0 ||
+			answer.StatusCode != http.StatusServiceUnavailable ||
+			answer.Header.Get("Retry-After") != "1" || answer.Header.Get("X-Request-Id") == "" {
+			t.Errorf("what has no room is answered %d %v %q, %v", answer.StatusCode, answer.Header, rest, err)
 		}
 	}
 	var held []net.Conn

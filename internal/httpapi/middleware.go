@@ -21,7 +21,10 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
-const requestIDHeader = "X-Request-Id"
+const (
+	requestIDHeader = "X-Request-Id"
+	longAnswer      = 15 * time.Second // an answer that is read more slowly is given up
+)
 
 // observer surrounds every request: its id, its line in the log, its share of the metrics, and its panics.
 type observer struct {
@@ -132,6 +135,15 @@ func dropBody(c *gin.Context) {
 	}
 	_ = connection.SetReadDeadline(time.Now()) // the rest is not read
 	c.Header("Connection", "close")
+}
+
+// Long lets the work of a route take longer than a call may, from its head to the end of its answer. The answer, which
+// net/http sends when the route has returned, has a time of its own; it is small.
+func Long(c *gin.Context) {
+	connection := http.NewResponseController(c.Writer)
+	_ = connection.SetWriteDeadline(time.Time{})
+	c.Next()
+	_ = connection.SetWriteDeadline(time.Now().Add(longAnswer))
 }
 
 // recoverPanic answers a panic with the 500 problem and logs its stack, without any header of the request.

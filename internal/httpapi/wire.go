@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/rand"
 	"io"
 	"net"
 	"net/http"
@@ -41,13 +42,14 @@ func (l *listener) Accept() (net.Conn, error) {
 			return &wire{Conn: c, matched: notHere,
 				giveBack: sync.OnceFunc(func() { l.account.Release(caller, connectionBytes) })}, nil
 		}
-		_, _ = io.WriteString(c, busy) // its buffer is empty: this waits for nothing
+		// Its buffer is empty: this waits for nothing.
+		_, _ = io.WriteString(c, busy+requestIDHeader+": "+rand.Text()+"\r\n\r\n")
 		_ = c.Close()
 	}
 }
 
-// busy answers a connection that there is no memory for.
-const busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+// busy is the head, but for its last line, that answers a connection that there is no memory for.
+const busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n"
 
 // wire counts the lines that begin with lengthField, those in bodies too: a text that looks like one costs a
 // connection, never more.

@@ -232,13 +232,18 @@ func TestWork_that_keeps_failing_is_tried_again_on_a_schedule_and_then_fails_the
 		result  func() (estimates.Result, error)
 		waits   []time.Duration
 		failure string
+		lost    string // a table that is not there meanwhile
 	}{
 		{"that of the webhooks while something it needs is unavailable, whatever its error is",
 			func() (estimates.Result, error) {
 				return estimates.Result{}, errors.New("dial tcp 10.1.2.3:443: refused")
 			},
 			[]time.Duration{time.Minute, time.Hour},
-			"The delivery estimates could not be computed: something they need was unavailable the whole time."},
+			"The delivery estimates could not be computed: something they need was unavailable the whole time.", ""},
+		{"that of the webhooks while the database lacks something", nil,
+			[]time.Duration{time.Minute, time.Hour},
+			"The delivery estimates could not be computed: something they need was unavailable the whole time.",
+			"webhook_events"},
 		{"and of ten tries when its result breaks the rules",
 			func() (estimates.Result, error) {
 				offers := event("acme", 1, noon, "e1").Data.Estimates
@@ -247,18 +252,23 @@ func TestWork_that_keeps_failing_is_tried_again_on_a_schedule_and_then_fails_the
 			},
 			[]time.Duration{half, 2 * half, 4 * half, 8 * half, 16 * half, 32 * half, 30 * time.Second, 30 * time.Second,
 				30 * time.Second},
-			"The delivery estimates of this request could not be computed."},
+			"The delivery estimates of this request could not be computed.", ""},
 		{"and of ten tries when it fails by its own input", func() (estimates.Result, error) { panic("index out of range") },
 			[]time.Duration{half, 2 * half, 4 * half, 8 * half, 16 * half, 32 * half, 30 * time.Second, 30 * time.Second,
 				30 * time.Second},
-			"The delivery estimates of this request could not be computed."},
+			"The delivery estimates of this request could not be computed.", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			databasetest.Each(t, func(t *testing.T, db *database.DB) {
 				p := newPipeline(t, db, nil)
-				p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) { return tt.result() }
+				if tt.result != nil {
+					p.world.estimate = func(context.Context, estimates.Request) (estimates.Result, error) { return tt.result() }
+				}
 				p.enqueue("acme", 1)
+				if tt.lost != "" {
+					databasetest.Exec(t, db, `ALTER TABLE `+tt.lost+` RENAME TO elsewhere`)
+				}
 				now := noon
 				for i, wait := range tt.waits {
 					if err := p.work("acme", 1); err != nil {
@@ -278,6 +288,9 @@ func TestWork_that_keeps_failing_is_tried_again_on_a_schedule_and_then_fails_the
 				}
 				if err := p.work("acme", 1); err != nil {
 					t.Fatal(err)
+				}
+				if tt.lost != "" {
+					databasetest.Exec(t, db, `ALTER TABLE elsewhere RENAME TO `+tt.lost)
 				}
 				got := p.get("acme", "/1")
 				if got["status"] != "failed" || got["failure"] != tt.failure {

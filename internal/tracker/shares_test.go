@@ -219,6 +219,36 @@ func TestView_that_fails_is_unavailable_and_named(t *testing.T) {
 	})
 }
 
+// Rows of a view made here are read by another statement than those of others.
+func TestView_made_here_that_the_api_may_not_read_is_none(t *testing.T) {
+	t.Parallel()
+	address := databasetest.Postgres(t)
+	owner := databasetest.OpenURL(t, address, "")
+	f, ping := newFleet(t, owner), "2026-11-19"
+	f.load(row{Label: "a", Device: 1, Loaded: "2026-11-20", Ping: &ping})
+	for _, statement := range []string{
+		`DO $$ BEGIN CREATE ROLE tracker_test_reader LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END $$`,
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO tracker_test_reader`,
+		`REVOKE SELECT ON tracker_client_1 FROM tracker_test_reader`,
+	} {
+		databasetest.Exec(t, owner, statement)
+	}
+	reader := databasetest.OpenURL(t, databasetest.As(t, address, "tracker_test_reader"), "")
+	api := serve(newService(t, reader))
+	for _, may := range []bool{false, true} {
+		want := http.StatusForbidden
+		if may {
+			databasetest.Exec(t, owner, `GRANT SELECT ON tracker_client_1 TO tracker_test_reader`)
+			want = http.StatusOK
+		}
+		for _, path := range []string{"/list", "/snapshot"} {
+			if w := answer(api, f.client.APIKey, path); w.Code != want {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+	}
+}
+
 // The service remembers that a view was made here; it once believed its counters of another one in its place.
 func TestView_that_takes_the_place_of_one_made_here_is_read_at_once(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,6 +29,45 @@ func TestLook_goes_on_at_once_while_it_left_something_out(t *testing.T) {
 	if !l.went(rows("acme", lookMost)) || len(l.after) != 1 {
 		t.Error("the next look begins at the front again")
 	}
+}
+
+func TestLook_visits_every_supplier_before_it_begins_at_the_front_again(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		l, s, waiting := looker{after: map[int]string{}}, &store{db}, map[string]bool{}
+		for shard := range round.Shards {
+			l.owned = append(l.owned, shard)
+		}
+		type row struct {
+			Supplier   string
+			UID, Shard int
+		}
+		rows := []row{}
+		for i := range 4*lookSuppliers + 200 {
+			name := fmt.Sprintf("s%04d", i)
+			if shard := round.ShardOf(name); shard%4 == 0 { // the others have none
+				rows, waiting[name] = append(rows, row{name, i + 1, shard}), true
+			}
+		}
+		databasetest.Exec(t, db, `INSERT INTO material_requests (supplier_id, id, status, digest, shop_code, body, trace_id,
+			uid, shard, due_at, created_at, updated_at) SELECT value->>'Supplier', 1, 'enqueued', '', 's', '', '',
+			CAST(value->>'UID' AS bigint), CAST(value->>'Shard' AS bigint), 1, 1, 1 FROM `+database.Either(db.Dialect,
+			`jsonb_array_elements($1::jsonb)`, `json_each($1)`), db.Values(rows))
+		for more := true; more; {
+			looks, _ := l.next(time.UnixMicro(2), true)
+			found, err := s.due(t.Context(), looks, lookSuppliers, lookEach, lookMost)
+			if err != nil || len(found) == 0 {
+				t.Fatalf("%d suppliers have no turn, %v", len(waiting), err)
+			}
+			for _, r := range found {
+				delete(waiting, r.SupplierID)
+			}
+			more = l.went(found)
+		}
+		if len(waiting) > 0 {
+			t.Errorf("%d suppliers have no turn", len(waiting))
+		}
+	})
 }
 
 // Rounds that are in hand, or whose supplier's line is full, stay due: they must not hide those of others.

@@ -60,7 +60,8 @@ func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, mos
 	case s.db.Engine() == database.SQLite:
 		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueToShards(
 			`(SELECT value->>'Shard' AS shard, value->>'Until' AS until, value->>'After' AS after FROM json_each($1))`,
-			` LIMIT $2`, `material_requests m ON m.uid > 0
+			fmt.Sprintf(` LIMIT $2 + %d`, round.Shards), // each shard's walk ends with a row without a supplier
+			`material_requests m ON m.uid > 0
 				AND `+s.db.Chosen("m.uid", `SELECT uid FROM material_requests WHERE `+oldest)),
 			[]any{s.db.Values(looks), suppliers, each, most}, (*dueRound).places)
 	default:

@@ -103,7 +103,9 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 			if len(read) > 0 {
 				p = read[0]
 			}
-			p.err = invalid(err)
+			if p.err = err; !database.Defective(err) {
+				p.err = invalid(err)
+			}
 			if err := s.failed(p); err != nil {
 				return err
 			}
