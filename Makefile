@@ -100,7 +100,7 @@ test-deployments: ## run compose under load, the units and the chart, for real a
 test-citus: ## test the whole service over HTTP on a coordinator and two workers of Citus, where that extension is installed
 	@$(WITHPOSTGRES) -citus $(GO) test -count=1 -timeout 15m -run 'TestService/production|TestSpread' ./internal/acceptance ./internal/database ./internal/materials/work
 
-race: ## run every test with the race detector, the binaries under test included (slow)
+race: ## run the tests of this module with the race detector, the binaries under test included (slow)
 	@SUPPLYHUB_TEST_RACE=1 $(WITHPOSTGRES) env GOFLAGS="$$($(GO) env GOFLAGS) $(UNWATCHED)" $(GO) test -race -shuffle=on -timeout 60m ./...
 
 chaos: ## break every part and connection under load, in turn, and account for every request (about 40 minutes)
