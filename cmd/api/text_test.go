@@ -82,11 +82,12 @@ f_faults
 	}
 }
 
-func TestNegativeValues_of_a_setting_are_no_flags(t *testing.T) {
+func TestNegativeValues_of_a_setting_or_a_request_are_no_flags(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"settings set k -1 -o json": "settings set k -o json -- -1", "settings set k 5": "settings set k 5",
-		"delivery list -1": "delivery list -1",
+		"delivery list -1": "delivery list -1", "request show Acme -5": "request show Acme -- -5",
+		"request reopen -o json Acme -5": "request reopen -o json Acme -- -5",
 	} {
 		if got := strings.Join(negativeValues(strings.Fields(args)), " "); got != want {
 			t.Errorf("%s: %s", args, got)

@@ -145,7 +145,9 @@ func tokenRules(t *testing.T, h *apptest.Hub) {
 		wantAuthError(t, h.Do(t, http.MethodPost, tokenPath+"?a=%zz", nil, "x-api-key", s.APIKey+"x"), "invalid_client")
 		wantProblem(t, h.Do(t, http.MethodPost, refreshPath+"?a=%zz", body), 400, "a")
 		wantAuthError(t, h.Do(t, http.MethodPost, refreshPath+"?a=%zz", object{"refreshToken": "x"}), "invalid_grant")
-		mustRefresh(t, h, s.RefreshToken())
+		next := mustRefresh(t, h, s.RefreshToken())
+		wantAuthError(t, h.Do(t, http.MethodPost, refreshPath+"?a=%zz", body), "invalid_grant") // it ends the session
+		wantAuthError(t, refresh(t, h, 0, next.RefreshToken), "invalid_grant")
 		wantProblem(t, h.Do(t, http.MethodGet, "/.well-known/jwks.json?%zz", nil), 400, "%zz")
 		wantEmpty(t, h.Do(t, http.MethodPost, revokePath+"?a=%zz", body), http.StatusNoContent)
 	})

@@ -169,6 +169,18 @@ func receiverRules(t *testing.T, h *apptest.Hub) {
 			t.Errorf("%d calls", n)
 		}
 	})
+	rule(t, "estimates of a deactivated supplier are sent when it is active again", func(t *testing.T) {
+		receiver := apptest.NewReceiver(t, nil)
+		s := h.Supplier(t, "--webhook-url", receiver.URL)
+		apptest.MustCommand[object](t, h, "supplier", "deactivate", s.ID)
+		becomes(t, s, submit(t, s, nil), "estimated") // its access token lives on
+		reaches(t, s, "pending", 1)
+		if n := len(receiver.Calls()); n != 0 {
+			t.Fatalf("%d calls of a deactivated supplier's receiver", n)
+		}
+		apptest.MustCommand[object](t, h, "supplier", "activate", s.ID)
+		reaches(t, s, "delivered", 1)
+	})
 	rule(t, "without a receiver pause, resume and test are a 409", func(t *testing.T) {
 		s := h.Supplier(t)
 		for _, what := range []string{"/pause", "/resume", "/test"} {

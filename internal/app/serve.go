@@ -31,6 +31,7 @@ import (
 const (
 	defaultAPIAdmin = "127.0.0.1:9090"
 	drainTimeout    = 28 * time.Second // of the 30 s that SIGTERM grants; DRAIN_DELAY runs at the same time
+	workDrain       = 23 * time.Second // of these, for the embedded worker; the others are for calls in flight
 	longestGlance   = 2 * time.Second  // at the embedded database's file
 )
 
@@ -177,7 +178,9 @@ func (s *api) run(ctx context.Context, engine *gin.Engine, started func(context.
 	server.SetKeepAlivesEnabled(false)
 	stopWork()
 	sleep.For(drain, s.cfg.DrainDelay)
-	workErr := s.wait(drain, workers)
+	working, stopWaiting := context.WithTimeout(drain, workDrain)
+	defer stopWaiting()
+	workErr := s.wait(working, workers)
 	s.shutdown(drain, server)
 	stopUpkeep()
 	s.shutdown(drain, adminServer)

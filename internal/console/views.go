@@ -217,14 +217,17 @@ func (s *views) search(ctx context.Context, q query) (any, error) {
 	if text == "" {
 		return r, nil
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, within := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		r.Suppliers, err = s.deps.Suppliers.SearchSuppliers(ctx, text, rows)
+		r.Suppliers, err = s.deps.Suppliers.SearchSuppliers(within, text, rows)
 		return err
 	})
-	group.Go(func() error { return s.searchRequests(ctx, &r) })
-	group.Go(func() error { return s.searchDeliveries(ctx, &r) })
+	group.Go(func() error { return s.searchRequests(within, &r) })
+	group.Go(func() error { return s.searchDeliveries(within, &r) })
 	err := group.Wait()
+	if err == nil && len(r.Requests)+len(r.Deliveries)+len(r.Suppliers) == 0 { // the request may have no event yet
+		err = s.searchTraced(ctx, &r)
+	}
 	r.single()
 	return r, err
 }
@@ -235,6 +238,14 @@ func (s *views) searchRequests(ctx context.Context, r *searchResult) error {
 		return nil
 	}
 	found, err := s.deps.Requests.OfID(ctx, id, rows)
+	if err == nil {
+		r.Requests, err = s.named(ctx, found)
+	}
+	return err
+}
+
+func (s *views) searchTraced(ctx context.Context, r *searchResult) error {
+	found, err := s.deps.Requests.Traced(ctx, r.Text, rows)
 	if err == nil {
 		r.Requests, err = s.named(ctx, found)
 	}

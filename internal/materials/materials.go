@@ -114,6 +114,11 @@ func (s *Service) OfID(ctx context.Context, id int64, limit int) ([]Overview, er
 	return s.store.ofID(ctx, id, limit)
 }
 
+// Traced returns at most limit of the newest requests that came with the X-Request-Id.
+func (s *Service) Traced(ctx context.Context, traceID string, limit int) ([]Overview, error) {
+	return s.store.traced(ctx, traceID, limit)
+}
+
 // cursors returns the list that the cursors of a supplier's requests belong to.
 func (s *Service) cursors(filter Filter) cursor.List {
 	return s.deps.Cursors.List("requests", filter.SupplierID, string(filter.Status))

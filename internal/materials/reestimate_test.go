@@ -16,7 +16,8 @@ import (
 )
 
 func (p *pipeline) reestimate(supplierID string, id int64) *httptest.ResponseRecorder {
-	return p.call(http.MethodPost, fmt.Sprintf("/api/material-requests/%d/re-estimate", id), "", "X-Supplier", supplierID)
+	return p.call(http.MethodPost, fmt.Sprintf("/api/material-requests/%d/re-estimate", id), "", "X-Supplier", supplierID,
+		"X-Request-Id", "again")
 }
 
 func TestReestimate_enqueues_the_request_again_for_a_new_event(t *testing.T) {
@@ -46,6 +47,9 @@ func TestReestimate_enqueues_the_request_again_for_a_new_event(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"acme/1/1", "acme/1/2"}, p.events()); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		if found, err := p.Traced(t.Context(), "again", 2); err != nil || len(found) != 1 || found[0].ID != 1 {
+			t.Errorf("by the call's X-Request-Id: %v, %v", found, err)
 		}
 		expect(t, p.deliver("msg_2", event("acme", 1, noon.Add(time.Hour), "new")), 200)
 		if ids := p.row("acme", 1).estimateIDs(); !slices.Equal(ids, []string{"new"}) {

@@ -1,6 +1,7 @@
 package materials
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -187,8 +188,9 @@ func (b *requestBody) request() Request {
 func positiveZero(size float64) float64 { return size + 0 }
 
 // canonicalRequest is version 1 of the form by which two requests are compared: the JSON of these members, in this
-// order, an absent optional one as null, encoded by encoding/json. Stored digests hang on every byte of it, so it never
-// changes: a member that comes later has omitzero, which leaves the digests of requests without it as they are.
+// order, an absent optional one as null, encoded by encoding/json, unescaped. Stored digests hang on every byte of it,
+// so it never changes: a member that comes later has omitzero, which leaves the digests of requests without it as they
+// are.
 type canonicalRequest struct {
 	ID        int64      `json:"id"`
 	ShopCode  string     `json:"shop_code"`
@@ -200,9 +202,13 @@ type canonicalRequest struct {
 // requests.
 func (r Request) canonical() (text, digest []byte, err error) {
 	form := canonicalRequest{ID: r.ID, ShopCode: r.ShopCode, Comment: r.Comment, Materials: r.Materials}
-	if text, err = json.Marshal(form); err != nil {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // it takes six bytes for one
+	if err = encoder.Encode(form); err != nil {
 		return nil, nil, fmt.Errorf("encode request: %w", err)
 	}
+	text = bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 	sum := sha256.Sum256(text)
 	return text, sum[:], nil
 }

@@ -138,10 +138,12 @@ func (l *RequestLedger) Fail(ctx context.Context, r round.Round, sentence, cause
 }
 
 // Estimate asks for fresh estimates: the request is enqueued again for its next round, whose event has a key and
-// estimate ids of its own. A request that is enqueued already stays as it is: its fresh estimates are on the way.
+// estimate ids of its own, and the X-Request-Id and span of this call. A request that is enqueued already stays as it
+// is: its fresh estimates are on the way.
 // errs.NotFound: no such request of the supplier; errs.Conflict: an estimate is selected.
 func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) error {
-	is, err := s.again(ctx, requestKey{supplierID, id}, Estimated, Failed)
+	trace := traced{logctx.RequestID(ctx), s.deps.TraceParent(ctx)}
+	is, err := s.again(ctx, requestKey{supplierID, id}, trace, Estimated, Failed)
 	if err == nil && is == Selected {
 		return errs.New(errs.Conflict, "An estimate of this request is selected already.")
 	}
@@ -152,7 +154,7 @@ func (s *Service) Estimate(ctx context.Context, supplierID string, id int64) err
 // errs.Conflict: it is not failed. An event of the round before that is still on its way changes nothing any more when
 // it arrives.
 func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64) error {
-	is, err := s.again(ctx, requestKey{supplierID, requestID}, Failed)
+	is, err := s.again(ctx, requestKey{supplierID, requestID}, traced{}, Failed)
 	if err == nil && is != "" {
 		return errs.New(errs.Conflict, "The request is not failed.")
 	}
@@ -162,8 +164,8 @@ func (s *Service) Reopen(ctx context.Context, supplierID string, requestID int64
 // again begins the next round of a request that is in one of the states. For a request in any other state it returns
 // that. The round is published after the COMMIT, like a request that was just accepted; where that is lost its owner
 // finds it due.
-func (s *Service) again(ctx context.Context, key requestKey, from ...Status) (is Status, err error) {
-	next, moved, err := s.store.nextRound(ctx, key, s.deps.Now(), from...)
+func (s *Service) again(ctx context.Context, key requestKey, trace traced, from ...Status) (is Status, err error) {
+	next, moved, err := s.store.nextRound(ctx, key, trace, s.deps.Now(), from...)
 	if moved {
 		s.deps.Publisher.Publish(next)
 	}

@@ -108,6 +108,16 @@ func (s *store) ofID(ctx context.Context, id int64, limit int) ([]Overview, erro
 		JOIN material_requests r ON r.supplier_id = s.id AND r.id = $1 ORDER BY s.id LIMIT $2`, id, limit)
 }
 
+// traceLooked bounds the search for an X-Request-Id, which has no index: to the newest requests.
+const traceLooked = 10_000
+
+// traced returns at most limit of the newest requests that came with the X-Request-Id.
+func (s *store) traced(ctx context.Context, traceID string, limit int) ([]Overview, error) {
+	return s.queryOverviews(ctx, `SELECT `+overviewColumns+` FROM (SELECT trace_id, `+overviewColumns+`
+		FROM material_requests WHERE uid > 0 ORDER BY uid DESC LIMIT $1) AS newest
+		WHERE trace_id = $2 ORDER BY uid DESC LIMIT $3`, traceLooked, traceID, limit)
+}
+
 // listing is a page before its records are read: those of the largest requests have 200 MiB. The page is fixed by its
 // rows' keys from then on; a row that a later statement finds changed is shown as it is then.
 type listing struct {

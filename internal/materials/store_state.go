@@ -50,10 +50,14 @@ func (s *store) redelivered(ctx context.Context, rounds []round.Round, now time.
 	return moved, errs.Doing("move material requests", err)
 }
 
+// traced names the call that a round is worked on for: its X-Request-Id, empty for that of the round before, and its
+// span.
+type traced struct{ id, parent string }
+
 // nextRound begins the next round of a request that is in one of the statuses, and records how the one before ended.
 // moved is false in any other status. The row is locked first, so that of two calls at once one begins a round. It is
 // due from now on, so that its owner finds it if publishing is lost.
-func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, from ...Status) (
+func (s *store) nextRound(ctx context.Context, key requestKey, trace traced, now time.Time, from ...Status) (
 	next round.Round, moved bool, err error) {
 	statuses := lists.Of(from, func(status Status) string { return string(status) })
 	err = s.db.InTx(ctx, "begin the next round", func(ctx context.Context) error {
@@ -70,9 +74,11 @@ func (s *store) nextRound(ctx context.Context, key requestKey, now time.Time, fr
 		}
 		next = round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
 		moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'enqueued', round = round + 1,
-			round_at = $4, due_at = $4, tries = 0, posted_at = NULL, failure = '', updated_at = $4
+			round_at = $4, due_at = $4, tries = 0, posted_at = NULL, failure = '', updated_at = $4,
+			trace_id = CASE $5 WHEN '' THEN trace_id ELSE $5 END, trace_parent = CASE $5 WHEN '' THEN trace_parent ELSE $6 END
 			WHERE `+which+` RETURNING uid, round`,
-			[]any{key.SupplierID, key.ID, s.db.Values(statuses), now.UnixMicro()}, &next.UID, &next.Number)
+			[]any{key.SupplierID, key.ID, s.db.Values(statuses), now.UnixMicro(), trace.id, trace.parent},
+			&next.UID, &next.Number)
 		return err
 	})
 	if err != nil {

@@ -303,8 +303,11 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 		return nil, errNoLease
 	}
 	var claimed []deliveries.Claimed
+	var looked time.Time
 	err := d.deps.DB.InTx(ctx, "claim deliveries", func(ctx context.Context) (err error) {
 		claimed, err = d.claimDue(ctx, wants, suppliers, worker)
+		// A pause before this was seen. One after it waits for the COMMIT, whose answer may be late.
+		looked = time.Now()
 		for _, c := range claimed { // before the COMMIT: see reconcile
 			d.hold(c.ID)
 		}
@@ -319,11 +322,10 @@ func (d *Dispatcher) claimIn(ctx context.Context, wants map[string]int, supplier
 		return nil, err
 	}
 	var jobs []job
-	committed := time.Now() // a pause waited for the COMMIT, or was seen
 	for _, c := range claimed {
 		if !c.Dead {
 			c.Worker = worker
-			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers), looked: committed})
+			jobs = append(jobs, job{Begun: c.Begun, target: d.target(c.Destination, receivers), looked: looked})
 		}
 	}
 	return jobs, nil

@@ -92,7 +92,8 @@ func prepare(events []round.Outgoing, now time.Time) ([]deliveries.DraftEvent, e
 	return rows, nil
 }
 
-// plan appends the deliveries of an event: to the own endpoint, and to the supplier's receiver if it has one.
+// plan appends the deliveries of an event: to the own endpoint, and to the supplier's receiver if it has one. That of a
+// supplier who is deactivated waits.
 func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver receivers.Receiver, worker int64,
 	now time.Time) []planned {
 	add := func(kind round.Kind, destination string, target receivers.Receiver) {
@@ -102,7 +103,7 @@ func (d *Dispatcher) plan(drafts []planned, e deliveries.DraftEvent, receiver re
 		}}})
 	}
 	add(round.OwnEndpoint, deliveries.OwnEndpoint, d.target(deliveries.OwnEndpoint, nil))
-	if receiver.Usable() {
+	if receiver.URL != "" {
 		add(round.Receiver, e.Round.SupplierID, receiver)
 	}
 	return drafts

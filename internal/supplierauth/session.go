@@ -167,10 +167,11 @@ func (s *Service) revoke(ctx context.Context, text string) error {
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	ended, err := s.store.endFamily(ctx, presented)
+	ended, err := s.store.endFamily(ctx, presented, s.now())
 	if err != nil {
 		return fmt.Errorf("revoke session: %w", err)
 	}
+	ended = slices.DeleteFunc(ended, func(s session) bool { return !s.live })
 	if len(ended) == 0 {
 		logctx.Unchanged(ctx)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/supplierauth"
@@ -126,6 +128,35 @@ func TestRevoke_ends_the_family_of_any_of_its_tokens_and_is_always_204(t *testin
 			}
 		}
 		r.refused(r.refresh(second.RefreshToken), "invalid_grant")
+	})
+}
+
+func TestRevoke_of_an_expired_token_is_no_end_of_a_session(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		registry := prometheus.NewRegistry()
+		r := newReplica(t, db, newClock(), func(d *supplierauth.Deps) { d.Registerer = registry })
+		key := r.supplier(nil).APIKey
+		for _, test := range []struct{ later, ended float64 }{{1, 0}, {-1, 1}} {
+			tokens := r.tokens(r.token(key))
+			r.clock.advance(supplierauth.DefaultRefreshTTL + time.Duration(test.later)*time.Hour)
+			if code := r.revoke(tokens.RefreshToken); code != http.StatusNoContent {
+				t.Errorf("status %d", code)
+			}
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ended float64
+			for _, family := range families {
+				for _, metric := range family.GetMetric() {
+					ended += metric.GetCounter().GetValue()
+				}
+			}
+			if ended != test.ended {
+				t.Errorf("%v sessions ended, want %v", ended, test.ended)
+			}
+		}
 	})
 }
 

@@ -43,23 +43,27 @@ func (g *grant) places() []any {
 // accessTTL returns for how long the access token is valid.
 func (g *grant) accessTTL() time.Duration { return time.Duration(g.AccessTTL) * time.Second }
 
-// session names an ended session.
-type session struct{ ID, SupplierID string }
+// session names an ended session; it may have expired before.
+type session struct {
+	ID, SupplierID string
+	live           bool
+}
 
 // places returns where database.Query reads a session to.
-func (s *session) places() []any { return []any{&s.ID, &s.SupplierID} }
+func (s *session) places() []any { return []any{&s.ID, &s.SupplierID, &s.live} }
 
 // endReused ends the live session of the presented token when another token is the current one.
 func (s store) endReused(ctx context.Context, presented refreshToken, now time.Time) ([]session, error) {
 	return database.Query(ctx, s.db.SQL(ctx), `
-		DELETE FROM sessions WHERE handle_hash = $1 AND current_hash <> $2 AND expires_at > $3 RETURNING id, supplier_id`,
+		DELETE FROM sessions WHERE handle_hash = $1 AND current_hash <> $2 AND expires_at > $3
+		RETURNING id, supplier_id, true`,
 		[]any{presented.handleHash(), presented.secretHash(), now.UnixMicro()}, (*session).places)
 }
 
 // endFamily ends the session of a token, whichever of the family it is, and returns it.
-func (s store) endFamily(ctx context.Context, presented refreshToken) ([]session, error) {
-	return database.Query(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE handle_hash = $1 RETURNING id, supplier_id`,
-		[]any{presented.handleHash()}, (*session).places)
+func (s store) endFamily(ctx context.Context, presented refreshToken, now time.Time) ([]session, error) {
+	return database.Query(ctx, s.db.SQL(ctx), `DELETE FROM sessions WHERE handle_hash = $1
+		RETURNING id, supplier_id, expires_at > $2`, []any{presented.handleHash(), now.UnixMicro()}, (*session).places)
 }
 
 // endSessions ends all sessions of a supplier, those in the portal included, and returns how many families of refresh
@@ -145,11 +149,11 @@ func (s store) supplierOfKey(ctx context.Context, hash []byte, now time.Time) (i
 	return id, err
 }
 
-// supplierOfSession returns the supplier of a token's live session; empty: there is none.
+// supplierOfSession returns the supplier of a live session by its current token; empty: there is none.
 func (s store) supplierOfSession(ctx context.Context, presented refreshToken, now time.Time) (id string, err error) {
 	_, err = database.One(ctx, s.db.SQL(ctx), `SELECT supplier_id FROM sessions
-		WHERE handle_hash = $1 AND expires_at > $2`,
-		[]any{presented.handleHash(), now.UnixMicro()}, &id)
+		WHERE handle_hash = $1 AND current_hash = $2 AND expires_at > $3`,
+		[]any{presented.handleHash(), presented.secretHash(), now.UnixMicro()}, &id)
 	return id, err
 }
 

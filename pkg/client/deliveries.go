@@ -105,7 +105,8 @@ type Recovery struct {
 	Since, Until time.Time
 }
 
-// Recover redelivers what a receiver lost in an outage and returns how many deliveries that are.
+// Recover redelivers what a receiver lost in an outage and returns how many deliveries that are. Where these are a
+// million it takes minutes: set Config.HTTP, whose timeout is 90 seconds by default. The service goes on without it.
 func (c *Client) Recover(ctx context.Context, r Recovery) (int64, error) {
 	body := struct {
 		Status DeliveryStatus `json:"status"`

@@ -21,6 +21,7 @@ type Requests interface {
 	Overviews(ctx context.Context, filter materials.Filter, behind int64, limit int) (
 		page []materials.Overview, next int64, err error)
 	OfID(ctx context.Context, id int64, limit int) ([]materials.Overview, error)
+	Traced(ctx context.Context, traceID string, limit int) ([]materials.Overview, error)
 }
 
 // Events are the events of requests.

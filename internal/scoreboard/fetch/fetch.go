@@ -143,7 +143,8 @@ func mayHold(body []byte) int {
 	return bytes.Count(body, []byte(",")) + bytes.Count(body, []byte("[")) + bytes.Count(body, []byte("{"))
 }
 
-// get returns the answer to a GET and its body, as far as it may be read.
+// get returns the answer to a GET and its body, as far as it may be read; of a refusal as far as it can be: its status
+// says all that is needed.
 func (c *Client) get(ctx context.Context, path string, query url.Values) (*http.Response, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path+"?"+query.Encode(), nil)
 	if err != nil {
@@ -160,7 +161,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) (*http.
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, longestAnswer+1))
-	if err != nil {
+	if err != nil && response.StatusCode == http.StatusOK {
 		return nil, nil, fmt.Errorf("read provider's answer: %w", err)
 	}
 	return response, body, nil

@@ -90,6 +90,23 @@ func TestPage_a_refusal_too_long_to_be_read_is_one(t *testing.T) {
 	}
 }
 
+func TestPage_a_refusal_that_is_cut_or_garbled_is_one(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string][2]string{"cut": {"Content-Length", "1000"},
+		"no gzip": {"Content-Encoding", "gzip"}} {
+		c, _ := provider(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(header[0], header[1])
+			w.Header().Set("Retry-After", "17")
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"retry_after":3}`)
+		})
+		_, err := get(t, c)
+		if limited, ok := errors.AsType[*fetch.RateLimited](err); !ok || limited.RetryAfter != 17*time.Second {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 func TestPage_takes_anything_else_as_it_comes(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
