@@ -1,8 +1,8 @@
 package deployments_test
 
 import (
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -122,23 +122,17 @@ func checkJob(t *testing.T, name string, job job) {
 }
 
 // modules returns the path of each go.mod, from the repository's root.
-func modules(t *testing.T) (files []string) {
+func modules(t *testing.T) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && slices.Contains([]string{".git", "bin", "node_modules"}, entry.Name()):
-			return filepath.SkipDir
-		case entry.Name() == "go.mod":
-			files = append(files, strings.TrimPrefix(path, ".."))
+	for _, file := range files(t) {
+		if path.Base(file) == "go.mod" {
+			all = append(all, strings.TrimPrefix(file, ".."))
 		}
-		return nil
-	})
-	if err != nil || len(files) < 4 {
-		t.Fatal(files, err)
 	}
-	return files
+	if len(all) < 4 {
+		t.Fatal(all)
+	}
+	return all
 }
 
 func TestDependabot_looks_after_all_that_is_pinned(t *testing.T) {
