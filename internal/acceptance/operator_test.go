@@ -255,3 +255,29 @@ func operatorRules(t *testing.T, h *apptest.Hub, o *operator) {
 		}
 	})
 }
+
+// It is not cut off after WEBHOOK_TIMEOUT alone, which may be longer than the 30 s that SIGTERM grants.
+func TestStop_of_the_embedded_api_answers_its_callers_while_the_operator_s_receiver_hangs(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	o.status.Store(0)
+	env := o.env()
+	env["WEBHOOK_TIMEOUT"] = "60s"
+	h := apptest.Start(t, apptest.Embedded, apptest.Options{Env: env})
+	s := h.Supplier(t, "--webhook-url", apptest.NewReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusGone) // the receiver is paused, and the operator notified
+	}).URL)
+	id := submit(t, s, nil)
+	becomes(t, s, id, "estimated")
+	wait.Until(t, "an event is on its way", func() bool { return len(o.Calls()) > 0 })
+	if _, err := openDatabase(t, h).ExecContext(t.Context(), // and is not worked on
+		`UPDATE material_requests SET status = 'enqueued', due_at = NULL`); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan apptest.Answer, 1)
+	go func() { waited <- s.Do(t, http.MethodGet, requestPath(id)+"?wait=60s", nil) }()
+	if code := h.APIs[0].Stop(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	want(t, <-waited, http.StatusOK)
+}

@@ -75,7 +75,8 @@ func (s *store) nextRound(ctx context.Context, key requestKey, trace traced, now
 		next = round.Round{SupplierID: key.SupplierID, RequestID: key.ID}
 		moved, err = database.One(ctx, s.db.SQL(ctx), `UPDATE material_requests SET status = 'enqueued', round = round + 1,
 			round_at = $4, due_at = $4, tries = 0, posted_at = NULL, failure = '', updated_at = $4,
-			trace_id = CASE $5 WHEN '' THEN trace_id ELSE $5 END, trace_parent = CASE $5 WHEN '' THEN trace_parent ELSE $6 END
+			trace_id = CASE WHEN $5 = '' THEN trace_id ELSE $5 END,
+			trace_parent = CASE WHEN $5 = '' THEN trace_parent ELSE $6 END
 			WHERE `+which+` RETURNING uid, round`,
 			[]any{key.SupplierID, key.ID, s.db.Values(statuses), now.UnixMicro(), trace.id, trace.parent},
 			&next.UID, &next.Number)
