@@ -261,13 +261,6 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 				t.Errorf("%s points at %d %q, want %s", text, a.Status, a.Header.Get("Location"), target)
 			}
 		}
-		if _, err := openDatabase(t, h).ExecContext(t.Context(), // as before its estimation
-			`DELETE FROM webhook_events WHERE trace_id = '`+trace+`'`); err != nil {
-			t.Fatal(err)
-		}
-		if a := atConsole(t, h.APIs[0], "/console/search?q="+trace, nil); a.Header.Get("Location") != story {
-			t.Errorf("without an event %s points at %d %q, want %s", trace, a.Status, a.Header.Get("Location"), story)
-		}
 		for _, text := range []string{s.ID, url.QueryEscape(t.Name())} {
 			if a := atConsole(t, h.APIs[0], "/console/api/search?q="+text, nil); !strings.Contains(string(a.Body), s.ID) {
 				t.Errorf("%s finds %s", text, a.Body)
@@ -280,6 +273,13 @@ func consoleRules(t *testing.T, h *apptest.Hub) {
 		if page := atConsole(t, h.APIs[0], story, nil); !strings.Contains(string(page.Body), trace) ||
 			!strings.Contains(string(page.Body), delivery) {
 			t.Errorf("the story lacks its X-Request-Id or its delivery")
+		}
+		if _, err := openDatabase(t, h).ExecContext(t.Context(), // as before its estimation
+			`DELETE FROM webhook_events WHERE trace_id = '`+trace+`'`); err != nil {
+			t.Fatal(err)
+		}
+		if a := atConsole(t, h.APIs[0], "/console/search?q="+trace, nil); a.Header.Get("Location") != story {
+			t.Errorf("without an event %s points at %d %q, want %s", trace, a.Status, a.Header.Get("Location"), story)
 		}
 	})
 }

@@ -275,7 +275,10 @@ func TestStop_of_the_embedded_api_answers_its_callers_while_the_operator_s_recei
 		t.Fatal(err)
 	}
 	waited := make(chan apptest.Answer, 1)
-	go func() { waited <- s.Do(t, http.MethodGet, requestPath(id)+"?wait=60s", nil) }()
+	go func() {
+		defer close(waited)
+		waited <- s.Do(t, http.MethodGet, requestPath(id)+"?wait=60s", nil)
+	}()
 	if code := h.APIs[0].Stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
