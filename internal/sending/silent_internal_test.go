@@ -86,6 +86,7 @@ func TestSender_leaves_an_HTTP2_connection_that_is_silent_and_waits_for_a_receiv
 				if a := call(); a.Status != http.StatusOK {
 					t.Fatalf("answered %d, %v", a.Status, a.Err)
 				}
+				synctest.Wait() // net/http keeps the connection for others after it was given to the first call
 				lines[0].until.Store(time.Now().Add(14 * time.Second).UnixNano())
 				if a := call(); a.Status != http.StatusOK || len(lines) != 1 {
 					t.Errorf("a slow receiver: answered %d, %v by %d connections", a.Status, a.Err, len(lines))
