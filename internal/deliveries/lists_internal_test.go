@@ -304,10 +304,12 @@ func TestPlans_of_a_request_with_many_rounds_read_what_is_shown_or_asked(t *test
 					return len(found), err
 				}, 0},
 			} {
-				before := s.blocksRead(ctx, t)
-				n, err := tt.ask(ctx)
-				if read := s.blocksRead(ctx, t) - before; err != nil || stored && n != tt.want || read > 300 {
-					t.Errorf("%s: %d, want %d, %d blocks are read: %v", name, n, tt.want, read, err)
+				for _, catalog := range []bool{true, false} { // what the server looks up the first time is not the statement's
+					before := s.blocksRead(ctx, t)
+					n, err := tt.ask(ctx)
+					if read := s.blocksRead(ctx, t) - before; err != nil || stored && n != tt.want || !catalog && read > 300 {
+						t.Errorf("%s: %d, want %d, %d blocks are read: %v", name, n, tt.want, read, err)
+					}
 				}
 			}
 		}
