@@ -40,7 +40,8 @@ func (l *callLedger) begin(r *http.Request) (n int, end func()) {
 	defer l.mu.Unlock()
 	l.calls[id] = append(l.calls[id], time.Now().UTC())
 	l.open[id]++
-	if times := l.calls[id]; l.open[id] > 1 && times[len(times)-1].Sub(times[len(times)-2]) < longCall {
+	// Each worker asks the own endpoint by the id doctor whether it is there.
+	if times := l.calls[id]; id != "doctor" && l.open[id] > 1 && times[len(times)-1].Sub(times[len(times)-2]) < longCall {
 		l.faults = append(l.faults, fmt.Sprintf("%s: %d calls at once, began at %v", id, l.open[id], times))
 	}
 	return len(l.calls[id]), func() {
