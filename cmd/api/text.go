@@ -171,11 +171,9 @@ func explain(err error) string {
 	if !ok || len(e.Violations) == 0 {
 		return errs.Text(err)
 	}
-	lines := []string{e.Detail}
-	for _, v := range e.Violations {
-		lines = append(lines, fmt.Sprintf("  %s %s", v.Place(), v.Detail))
-	}
-	return strings.Join(lines, "\n")
+	return e.Detail + strings.Join(lists.Of(e.Violations, func(v errs.Violation) string {
+		return "\n  " + v.Place() + " " + v.Detail
+	}), "")
 }
 
 // listPart is how many rows of a table are aligned to each other.

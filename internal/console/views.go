@@ -226,7 +226,8 @@ func (s *views) search(ctx context.Context, q query) (any, error) {
 	group.Go(func() error { return s.searchDeliveries(within, &r) })
 	err := group.Wait()
 	if err == nil && len(r.Requests)+len(r.Deliveries)+len(r.Suppliers) == 0 { // the request may have no event yet
-		err = s.searchTraced(ctx, &r)
+		found, failed := s.deps.Requests.Traced(ctx, text, rows)
+		err = s.showRequests(ctx, &r, found, failed)
 	}
 	r.single()
 	return r, err
@@ -238,14 +239,11 @@ func (s *views) searchRequests(ctx context.Context, r *searchResult) error {
 		return nil
 	}
 	found, err := s.deps.Requests.OfID(ctx, id, rows)
-	if err == nil {
-		r.Requests, err = s.named(ctx, found)
-	}
-	return err
+	return s.showRequests(ctx, r, found, err)
 }
 
-func (s *views) searchTraced(ctx context.Context, r *searchResult) error {
-	found, err := s.deps.Requests.Traced(ctx, r.Text, rows)
+// showRequests has the result show the requests that a read found.
+func (s *views) showRequests(ctx context.Context, r *searchResult, found []materials.Overview, err error) error {
 	if err == nil {
 		r.Requests, err = s.named(ctx, found)
 	}

@@ -23,11 +23,6 @@ type hosts struct {
 	silent map[string]time.Time // when a network address was silent
 }
 
-// newHosts returns an empty memory.
-func newHosts() *hosts {
-	return &hosts{found: make(map[string][]string), silent: make(map[string]time.Time)}
-}
-
 // lookup remembers what a lookup finds.
 func (h *hosts) lookup(look pgconn.LookupFunc) pgconn.LookupFunc {
 	return func(ctx context.Context, host string) ([]string, error) {

@@ -78,7 +78,7 @@ func openPostgres(ctx context.Context, config Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{config: config, hosts: newHosts()}
+	s := &server{config: config, hosts: &hosts{found: map[string][]string{}, silent: map[string]time.Time{}}}
 	cfg.MaxConns, s.readers, s.others = share(ctx, config, cfg.MaxConns)
 	if !config.NoReaders {
 		s.few = leastRead

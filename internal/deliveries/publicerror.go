@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -118,11 +119,6 @@ func (a Answer) Cause() string {
 
 // redirects reports whether the answer names another address for the same call.
 func (a Answer) redirects() bool {
-	switch a.Status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
-		http.StatusPermanentRedirect:
-		return a.Location != ""
-	default:
-		return false
-	}
+	return a.Location != "" && slices.Contains([]int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect}, a.Status)
 }

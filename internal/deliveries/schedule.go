@@ -74,12 +74,8 @@ func Classify(destination string, a Answer) Status {
 
 // refuses reports whether the own endpoint answers so to what it will never take.
 func refuses(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	default:
-		return status >= 300 && status < 500
-	}
+	later := []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
+	return status >= 300 && status < 500 && !slices.Contains(later, status)
 }
 
 // wait returns the step after attempt number series, ±20 %, or longer when the receiver asks for it, up to the longest

@@ -60,12 +60,11 @@ func (d direction) done(uid, number int64) Key {
 // page reads a page of deliveries and returns the key that the next one is behind. This is the one place that lists
 // them.
 func (s *store) page(ctx context.Context, f Filter, behind Key, limit int) (rows []deliveryRow, next Key, err error) {
-	switch {
-	case f.Requests != nil || f.Receiver == "" && (f.Status == "" || f.Status == Delivered):
-		rows, next, err = s.throughEvents(ctx, f, behind, limit)
-	default:
-		rows, next, err = s.throughIndexes(ctx, f, behind, limit)
+	through := s.throughIndexes
+	if f.Requests != nil || f.Receiver == "" && (f.Status == "" || f.Status == Delivered) {
+		through = s.throughEvents
 	}
+	rows, next, err = through(ctx, f, behind, limit)
 	if err != nil {
 		return nil, Key{}, fmt.Errorf("list webhook deliveries: %w", err)
 	}

@@ -3,6 +3,7 @@ package deliveries
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/round"
@@ -52,11 +53,7 @@ func (d *Keeper) Verify(ctx context.Context) (Ledger, error) {
 			return Ledger{}, fmt.Errorf("verify webhook deliveries: %w", err)
 		}
 	}
-	ledger := Ledger{Deliveries: v.counts, Faults: []string{}}
-	for _, found := range v.faults {
-		ledger.Faults = append(ledger.Faults, found...)
-	}
-	return ledger, nil
+	return Ledger{Deliveries: v.counts, Faults: append([]string{}, slices.Concat(v.faults[:]...)...)}, nil
 }
 
 // deliveries counts every delivery and notes its faults. A delivery that is made meanwhile is checked too where its id

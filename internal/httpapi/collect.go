@@ -223,9 +223,8 @@ func readsItself(v any) bool {
 	switch v.(type) {
 	case json.UnmarshalerFrom, json.Unmarshaler, encoding.TextUnmarshaler:
 		return true
-	default:
-		return false
 	}
+	return false
 }
 
 // expectation returns what a leaf had to be.

@@ -21,10 +21,7 @@ import (
 	"github.com/supplyhub/supplyhub/internal/logctx"
 )
 
-const (
-	requestIDHeader = "X-Request-Id"
-	longAnswer      = 15 * time.Second // an answer that is read more slowly is given up
-)
+const requestIDHeader = "X-Request-Id"
 
 // observer surrounds every request: its id, its line in the log, its share of the metrics, and its panics.
 type observer struct {
@@ -143,7 +140,7 @@ func Long(c *gin.Context) {
 	connection := http.NewResponseController(c.Writer)
 	_ = connection.SetWriteDeadline(time.Time{})
 	c.Next()
-	_ = connection.SetWriteDeadline(time.Now().Add(longAnswer))
+	_ = connection.SetWriteDeadline(time.Now().Add(15 * time.Second)) // if it is read more slowly it is given up
 }
 
 // recoverPanic answers a panic with the 500 problem and logs its stack, without any header of the request.

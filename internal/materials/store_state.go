@@ -82,10 +82,7 @@ func (s *store) nextRound(ctx context.Context, key requestKey, trace traced, now
 			&next.UID, &next.Number)
 		return err
 	})
-	if err != nil {
-		return round.Round{}, false, fmt.Errorf("begin the next round: %w", err)
-	}
-	return next, moved, nil
+	return next, moved && err == nil, errs.Doing("begin the next round", err)
 }
 
 // lockAll holds the requests until the transaction ends, in the one order in which all batches lock. Their deliveries

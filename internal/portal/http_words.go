@@ -6,6 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // explain returns an error for the reader, with what to do about it.
@@ -26,11 +27,9 @@ func (s *Service) explain(c *gin.Context, err error) string {
 
 // sentences returns the error's detail and every violation.
 func (s *Service) sentences(c *gin.Context, e *errs.Error) string {
-	sentences := []string{s.site.Text(c, e.Detail)}
-	for _, v := range e.Violations {
-		sentences = append(sentences, s.site.Text(c, field(v))+" "+s.site.Text(c, v.Detail)+".")
-	}
-	return strings.Join(sentences, " ")
+	return s.site.Text(c, e.Detail) + strings.Join(lists.Of(e.Violations, func(v errs.Violation) string {
+		return " " + s.site.Text(c, field(v)) + " " + s.site.Text(c, v.Detail) + "."
+	}), "")
 }
 
 // field returns what the page calls the place of a violation.

@@ -64,13 +64,6 @@ type Config struct {
 	MaxBytes int64 // of all messages; 0 means 1 GiB. A full queue drops the oldest
 }
 
-// withDefaults returns the configuration with what it leaves open.
-func (c Config) withDefaults() Config {
-	c.Name, c.Stream = cmp.Or(c.Name, "supplyhub"), cmp.Or(c.Stream, streamName)
-	c.Replicas, c.MaxBytes = max(c.Replicas, 1), cmp.Or(c.MaxBytes, defaultMaxBytes)
-	return c
-}
-
 // Queue is a connection to the stream. Each of several on one server may read all of it.
 type Queue struct {
 	cfg        Config
@@ -131,7 +124,8 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 
 // newQueue returns one that is not connected.
 func newQueue(cfg Config) *Queue {
-	cfg = cfg.withDefaults()
+	cfg.Name, cfg.Stream = cmp.Or(cfg.Name, "supplyhub"), cmp.Or(cfg.Stream, streamName)
+	cfg.Replicas, cfg.MaxBytes = max(cfg.Replicas, 1), cmp.Or(cfg.MaxBytes, defaultMaxBytes)
 	const lacking = "the NATS user lacks a permission, trying on"
 	of := func(what string) *trouble { return &trouble{what: what, log: cfg.Log} }
 	return &Queue{cfg: cfg, log: cfg.Log, outgoing: make(chan *nats.Msg, publishBuffer),

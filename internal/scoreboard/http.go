@@ -46,7 +46,8 @@ func (s *Service) Show(c *gin.Context) error {
 		return err
 	}
 	if !spent.granted {
-		return exhausted(requester, spent.quota, now)
+		return errs.NewExhausted(fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester,
+			spent.reset.In(promised()).Format(stampShape)), spent.reset.Sub(now)) // now is within the quota's day
 	}
 	if s.deps.Primary == nil {
 		return errors.New("fetch scoreboard: SPORTMONKS_API_TOKEN is not set")
@@ -66,12 +67,6 @@ func (s *Service) MethodNotAllowed(path string, next gin.HandlerFunc) gin.Handle
 		}
 		next(c)
 	}
-}
-
-// exhausted refuses a requester without quota; now is within the quota's day.
-func exhausted(requester string, q quota, now time.Time) error {
-	return errs.NewExhausted(fmt.Sprintf("The requester %s has reached its daily quota. It is reset at %s.", requester,
-		q.reset.In(promised()).Format(stampShape)), q.reset.Sub(now))
 }
 
 // admit returns the caller's question as the settings change it. Errors, in this order: errs.Unavailable without keys,

@@ -3,6 +3,7 @@
 package scoreboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -123,7 +124,9 @@ func (s *Service) ask(ctx context.Context, r request) ([]byte, error) {
 		return nil, err
 	}
 	if source == s.deps.Primary.Name() {
-		board.Games = filterByID(board.Games, r.matchIDs)
+		board.Games = slices.DeleteFunc(board.Games, func(g Game) bool { // no ids keep all
+			return len(r.matchIDs) > 0 && !slices.Contains(r.matchIDs, format(g.ID))
+		})
 	}
 	return encode(board, r.question.Day, source, s.deps.Now())
 }
@@ -174,18 +177,8 @@ func (s *Service) pauseOf(p Provider, err error) time.Duration {
 	if away, ok := errors.AsType[*fetch.Away](err); ok {
 		return min(away.RetryAfter, longestAway)
 	}
-	limited, ok := errors.AsType[*fetch.RateLimited](err)
-	switch {
-	case !ok || p != s.deps.Primary:
-		return 0
-	case limited.RetryAfter <= 0:
-		return defaultPause
-	default:
-		return min(limited.RetryAfter, longestPause)
+	if limited, ok := errors.AsType[*fetch.RateLimited](err); ok && p == s.deps.Primary {
+		return min(cmp.Or(max(limited.RetryAfter, 0), defaultPause), longestPause)
 	}
-}
-
-// filterByID keeps the games with the ids; no ids keep all.
-func filterByID(games []Game, ids []string) []Game {
-	return slices.DeleteFunc(games, func(g Game) bool { return len(ids) > 0 && !slices.Contains(ids, format(g.ID)) })
+	return 0
 }

@@ -122,7 +122,8 @@ func New(deps Deps) *Dispatcher {
 	deps.Drain = cmp.Or(deps.Drain, defaultDrain)
 	d := &Dispatcher{
 		owner: newOwner(deps), notices: notice.OrNone(deps.Notifier), due: deliveries.NewDueStore(deps.DB),
-		sender: newSender(deps), schedule: deps.Schedule, lookup: newLookup(deps.Destinations, time.Now),
+		sender: newSender(deps), schedule: deps.Schedule,
+		lookup: &lookup{source: deps.Destinations, now: time.Now, known: map[string]knownReceiver{}},
 	}
 	d.Keeper = deliveries.NewKeeper(deliveries.KeeperDeps{DB: deps.DB, Log: deps.Log, Now: deps.Now, Ledger: deps.Ledger,
 		Notifier: deps.Notifier, Stuck: deps.Timeout + 2*storeTimeout})

@@ -92,11 +92,6 @@ func (s sightings) dead(worker, renewal int64, now time.Time) bool {
 	return now.Sub(seen.at) > leaseLife
 }
 
-// forget drops the workers that are not among those: their rows are gone.
-func (s sightings) forget(others []int64) {
-	maps.DeleteFunc(s, func(id int64, _ sighting) bool { return !slices.Contains(others, id) })
-}
-
 // keepLease gets a lease and renews it until ctx ends. got is closed with the first lease. A beat that fails is
 // repeated after the same pause: when the database is away for longer than the lease lives nothing new is begun
 // (worker returns 0), and attempts in flight wait in held for the next beat.
@@ -192,7 +187,8 @@ func (d *owner) ask(ctx context.Context, worker int64) (members, error) {
 	defer d.seenMu.Unlock()
 	m, err := newMembers(rows, worker, now, d.seen)
 	if err == nil {
-		d.seen.forget(append(slices.Clone(m.live), m.dead...))
+		there := append(slices.Clone(m.live), m.dead...) // the rows of all others are gone
+		maps.DeleteFunc(d.seen, func(id int64, _ sighting) bool { return !slices.Contains(there, id) })
 	}
 	return m, err
 }

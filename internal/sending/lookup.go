@@ -30,10 +30,6 @@ type knownReceiver struct {
 	readAt time.Time
 }
 
-func newLookup(source receivers.Destinations, now func() time.Time) *lookup {
-	return &lookup{source: source, now: now, known: map[string]knownReceiver{}}
-}
-
 // read asks for the receivers now, and remembers also those that have none.
 func (r *lookup) read(ctx context.Context, supplierIDs []string) (map[string]receivers.Receiver, error) {
 	if len(supplierIDs) == 0 {

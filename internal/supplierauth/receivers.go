@@ -12,6 +12,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 	"github.com/supplyhub/supplyhub/internal/logctx"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
@@ -122,10 +123,8 @@ func (s *Service) SetWebhookURL(ctx context.Context, supplierID, url string) err
 // ownURLFaults is stricter than the operator's rule: a supplier's own address is https, unless private ones are
 // allowed. It names no setting, which suppliers cannot change.
 func (s *Service) ownURLFaults(url string) []string {
-	faults := webhookURLFaults(url, s.deps.AllowPrivateWebhooks)
-	for i, fault := range faults {
-		faults[i] = strings.TrimSuffix(fault, unlessAllowed)
-	}
+	faults := lists.Of(webhookURLFaults(url, s.deps.AllowPrivateWebhooks),
+		func(fault string) string { return strings.TrimSuffix(fault, unlessAllowed) })
 	if scheme, _, _ := strings.Cut(url, "://"); !s.deps.AllowPrivateWebhooks && strings.EqualFold(scheme, "http") {
 		faults = append(faults, "must start with https://")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/caller"
 	"github.com/supplyhub/supplyhub/internal/errs"
+	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // The rules of a supplier: names, scopes, lifetimes, and which address its receiver may have. Private addresses are
@@ -146,11 +147,8 @@ func change[T any](violations *[]errs.Violation, pointer string, field, value *T
 }
 
 // violationsAt returns all faults of one field.
-func violationsAt(pointer string, faults []string) (violations []errs.Violation) {
-	for _, fault := range faults {
-		violations = append(violations, errs.At(pointer, fault))
-	}
-	return violations
+func violationsAt(pointer string, faults []string) []errs.Violation {
+	return lists.Of(faults, func(fault string) errs.Violation { return errs.At(pointer, fault) })
 }
 
 func concurrencyFault(n *int) string {

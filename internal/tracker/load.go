@@ -34,7 +34,7 @@ func (s *Service) Load(ctx context.Context, clientID string, file io.Reader, rep
 	if err != nil {
 		return Loaded{}, err
 	}
-	client, err := s.store.find(ctx, clientID)
+	client, err := s.store.client(ctx, s.deps.DB.ReaderSQL(ctx), clientID, ``)
 	if err != nil {
 		return Loaded{}, err
 	}

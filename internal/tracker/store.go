@@ -72,11 +72,6 @@ func (s *store) lockClient(ctx context.Context, id string) (Client, error) {
 	return s.client(ctx, s.db.SQL(ctx), id, s.db.RowLock(` FOR UPDATE`))
 }
 
-// find returns the client; errs.NotFound when there is none.
-func (s *store) find(ctx context.Context, id string) (Client, error) {
-	return s.client(ctx, s.db.ReaderSQL(ctx), id, ``)
-}
-
 // client reads a client; errs.NotFound when there is none.
 func (s *store) client(ctx context.Context, pool database.Pool, id, lock string) (Client, error) {
 	var row clientRow

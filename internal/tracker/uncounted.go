@@ -208,16 +208,11 @@ func (s *Service) unread(ctx context.Context, c Client, err error) error {
 	}
 	s.deps.Log.WarnContext(ctx, "the granted view "+c.Views[0]+" cannot be read", "client", c.ID, "error",
 		errs.Wrap(errs.Unavailable, "view "+c.Views[0], err))
-	if gone(err) || !ofView(err) && gone(s.probe(ctx, c.Views[0])) {
+	// Of a view made here, rows are read without finding out whether an error is the view's fault.
+	if _, known := errors.AsType[*database.ViewError](err); gone(err) || !known && gone(s.probe(ctx, c.Views[0])) {
 		return noViews()
 	}
 	return errs.NewUnavailable("The view of this client cannot be read at the moment.", viewRetry, err)
-}
-
-// ofView reports whether it is known that an error is the view's fault. Rows of a view made here are read without that.
-func ofView(err error) bool {
-	_, known := errors.AsType[*database.ViewError](err)
-	return known
 }
 
 // gone reports whether the view is not there, or may not be read.

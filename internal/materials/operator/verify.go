@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/supplyhub/supplyhub/internal/materials"
@@ -56,9 +57,7 @@ func (s *Service) Verify(ctx context.Context, underway Underway) (Ledger, error)
 		}
 		after = batch[len(batch)-1].Round
 	}
-	for _, found := range faults {
-		ledger.Faults = append(ledger.Faults, found...)
-	}
+	ledger.Faults = append(ledger.Faults, slices.Concat(faults[:]...)...)
 	return ledger, nil
 }
 

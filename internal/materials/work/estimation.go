@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -99,7 +98,7 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 	products map[estimates.ProductKey]estimates.Product) (event webhook.Event, body []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = invalid(fmt.Errorf("the estimator panicked: %v", r))
+			err = errs.Wrap(errs.Invalid, "the estimator panicked", fmt.Errorf("%v", r))
 		}
 	}()
 	now := s.deps.Now().UTC().Truncate(time.Microsecond)
@@ -111,7 +110,7 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 		return webhook.Event{}, nil, err
 	}
 	if err := materials.CheckEstimates(result.Estimates, result.Unavailable); err != nil {
-		return webhook.Event{}, nil, invalid(fmt.Errorf("the estimator's result breaks the rules: %w", err))
+		return webhook.Event{}, nil, errs.Wrap(errs.Invalid, "the estimator's result breaks the rules", err)
 	}
 	event = webhook.Event{Type: webhook.TypeEstimated, Timestamp: now, Data: webhook.Data{
 		SupplierID: p.Request.SupplierID, RequestID: p.ID, ShopCode: p.ShopCode,
@@ -119,7 +118,7 @@ func (s *Service) estimate(ctx context.Context, p *pending,
 	}}
 	// Found out here, an event that JSON cannot hold fails alone instead of failing its whole batch in the outbox.
 	if body, err = json.Marshal(event); err != nil {
-		return webhook.Event{}, nil, invalid(fmt.Errorf("encode event: %w", err))
+		return webhook.Event{}, nil, errs.Wrap(errs.Invalid, "encode event", err)
 	}
 	return event, body, nil
 }
@@ -152,23 +151,10 @@ const (
 		"something they need was unavailable the whole time."
 )
 
-// invalidError is an estimation's failure by its own input, not by something the service depends on.
-type invalidError struct{ cause error }
-
-// Error returns the cause's text.
-func (e *invalidError) Error() string { return e.cause.Error() }
-
-// Unwrap returns the cause.
-func (e *invalidError) Unwrap() error { return e.cause }
-
-// invalid marks an error as the request's own. Such an estimation is tried ten times, not by the schedule of what is
-// unavailable.
-func invalid(cause error) error { return &invalidError{cause} }
-
-// ownFault reports whether the same input fails the same way again, whatever else is repaired meanwhile.
+// ownFault reports whether the same input fails the same way again, whatever else is repaired meanwhile. Such an
+// estimation is tried ten times, not by the schedule of what is unavailable.
 func ownFault(err error) bool {
-	_, invalid := errors.AsType[*invalidError](err)
-	return invalid || errs.KindOf(err) == errs.Invalid || errs.KindOf(err) == errs.Unprocessable
+	return errs.KindOf(err) == errs.Invalid || errs.KindOf(err) == errs.Unprocessable
 }
 
 // nextTry returns the wait after the given number of failed estimations of a round; again is false when they were the

@@ -47,7 +47,7 @@ func (s *store) read(ctx context.Context, rounds []round.Round, maxBytes int) (
 		}
 		request, err := materials.DecodeRequest(row.body)
 		if err != nil {
-			request, err = materials.Request{}, invalid(err)
+			request, err = materials.Request{}, errs.Wrap(errs.Invalid, "read the stored request", err)
 		}
 		request.SupplierID, request.ID, request.TraceID = row.SupplierID, row.RequestID, row.traceID
 		request.TraceParent = row.traceParent

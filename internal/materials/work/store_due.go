@@ -55,31 +55,30 @@ const oldest = `due_at IS NOT NULL AND shard = due.shard AND supplier_id = due.a
 
 // due returns the oldest rounds, at most each of a supplier and most in all, that are due to at most so many suppliers,
 // shard by shard in the order of the walk.
-func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, most int) (rows []dueRound, err error) {
-	switch {
-	case s.db.Engine() == database.SQLite:
-		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueToShards(
+func (s *store) due(ctx context.Context, looks []shardLook, suppliers, each, most int) ([]dueRound, error) {
+	read := func(statement string, args ...any) ([]dueRound, error) {
+		rows, err := database.Query(ctx, s.db.ReaderSQL(ctx), statement, args, (*dueRound).places)
+		return rows, errs.Doing("look for estimations that are due", err)
+	}
+	if s.db.Engine() == database.SQLite {
+		return read(dueToShards(
 			`(SELECT value->>'Shard' AS shard, value->>'Until' AS until, value->>'After' AS after FROM json_each($1))`,
 			fmt.Sprintf(` LIMIT $2 + %d`, round.Shards), // each shard's walk ends with a row without a supplier
 			`material_requests m ON m.uid > 0
 				AND `+s.db.Chosen("m.uid", `SELECT uid FROM material_requests WHERE `+oldest)),
-			[]any{s.db.Values(looks), suppliers, each, most}, (*dueRound).places)
-	default:
-		shards, after, until := make([]int64, len(looks)), make([]string, len(looks)), make([]int64, len(looks))
-		for i, l := range looks {
-			shards[i], after[i], until[i] = int64(l.Shard), l.After, l.Until
-		}
-		if s.db.Spread() {
-			rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueSpread, []any{shards, after, each, most, until},
-				(*dueRound).places)
-			break
-		}
-		rows, err = database.Query(ctx, s.db.ReaderSQL(ctx), dueToShards(
-			`(SELECT * FROM unnest($1::bigint[], $5::text[], $6::bigint[]) AS l(shard, after, until))`, ``,
-			`LATERAL (SELECT id, uid, round, tries FROM material_requests WHERE `+oldest+`) AS m ON true`),
-			[]any{shards, suppliers, each, most, after, until}, (*dueRound).places)
+			s.db.Values(looks), suppliers, each, most)
 	}
-	return rows, errs.Doing("look for estimations that are due", err)
+	shards, after, until := make([]int64, len(looks)), make([]string, len(looks)), make([]int64, len(looks))
+	for i, l := range looks {
+		shards[i], after[i], until[i] = int64(l.Shard), l.After, l.Until
+	}
+	if s.db.Spread() {
+		return read(dueSpread, shards, after, each, most, until)
+	}
+	return read(dueToShards(
+		`(SELECT * FROM unnest($1::bigint[], $5::text[], $6::bigint[]) AS l(shard, after, until))`, ``,
+		`LATERAL (SELECT id, uid, round, tries FROM material_requests WHERE `+oldest+`) AS m ON true`),
+		shards, suppliers, each, most, after, until)
 }
 
 // dueSpread is the statement where the suppliers are on several servers, of which no statement walks all: it takes them

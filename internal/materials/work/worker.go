@@ -104,7 +104,7 @@ func (s *Service) workOnEach(rounds []round.Round) error {
 				p = read[0]
 			}
 			if p.err = err; !database.Defective(err) {
-				p.err = invalid(err)
+				p.err = errs.Wrap(errs.Invalid, "store the estimates", err)
 			}
 			if err := s.failed(p); err != nil {
 				return err
