@@ -3,10 +3,13 @@ package database_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
@@ -87,4 +90,33 @@ func TestLog_says_once_a_minute_that_the_database_is_unavailable(t *testing.T) {
 		strings.Contains(printed, "level=ERROR") {
 		t.Errorf("it is logged as:\n%s", printed)
 	}
+}
+
+// Reading 16 MiB may take a busy machine longer than the tracker's reads may take, so it is tested here, without haste.
+func TestRow_of_a_view_may_be_as_large_as_the_largest_record_and_not_larger(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		text, beyond := "SELECT repeat('x', %d << 20)", 18
+		if db.Engine() == database.SQLite { // which knows no row by itself, only what it sorts
+			text, beyond = "SELECT printf('%%.*c', %d << 20, 'x') AS x ORDER BY x", 36
+		}
+		rows := db.Rows(time.Hour)
+		t.Cleanup(rows.Close)
+		length := func(size int) (n int, err error) {
+			err = rows.Others().Isolated(t.Context(), func(read database.Select) error {
+				return read(t.Context(), fmt.Sprintf(text, size), func(fields [][]byte) error {
+					n = len(fields[0])
+					return nil
+				})
+			})
+			return n, err
+		}
+		if n, err := length(16); err != nil || n != 16<<20 {
+			t.Errorf("a row as large as the largest record: %d bytes, %v", n, err)
+		}
+		_, err := length(beyond)
+		if view, ok := errors.AsType[*database.ViewError](err); !ok || !view.Large {
+			t.Errorf("a larger row: %v", err)
+		}
+	})
 }

@@ -79,7 +79,7 @@ func TestView_with_a_row_that_is_too_large_is_unavailable_and_named(t *testing.T
 		if db.Engine() == database.SQLite { // which knows no row by itself, only what it sorts
 			text, beyond = "printf('%%.*c', %d << 20, 'x')", 36
 		}
-		viewWith(t, db, "large", map[string]string{"rede": fmt.Sprintf(text, 8)})
+		viewWith(t, db, "large", map[string]string{"rede": fmt.Sprintf(text, 1)})
 		viewWith(t, db, "too_large", map[string]string{"rede": fmt.Sprintf(text, beyond)})
 		tooLarge, large := f.clientOf("too large", "too_large"), f.clientOf("large", "large")
 		for _, path := range []string{"/list", "/snapshot", "/list"} { // more than there are connections for such views
@@ -89,7 +89,7 @@ func TestView_with_a_row_that_is_too_large_is_unavailable_and_named(t *testing.T
 		if !strings.Contains(notes, "too_large cannot be read") || !strings.Contains(notes, "a row of it is too large") {
 			t.Errorf("the notes are %q", notes)
 		}
-		wait.Until(t, "a view with a row as large as one may be is listed, as soon as the machine is fast enough for it",
+		wait.Until(t, "another view with a large row is listed, as soon as the machine is fast enough for it",
 			func() bool { return answer(f.engine, large, "/list").Code == http.StatusOK })
 	})
 }
