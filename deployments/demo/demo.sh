@@ -21,7 +21,7 @@ url=http://127.0.0.1:$port
 receiver=127.0.0.1:$((port + 2))
 scores=127.0.0.1:$((port + 3))
 export DATA_DIR="$dir/data" HTTP_ADDR="127.0.0.1:$port" ADMIN_ADDR="127.0.0.1:$((port + 1))" LOG_LEVEL=warn DRAIN_DELAY=0s
-export WEBHOOK_ALLOW_PRIVATE=true WEBHOOK_RETRY_SCHEDULE=1s,1s,1s,1s,1s,1s,2s,2s,5s
+export WEBHOOK_ALLOW_PRIVATE=true WEBHOOK_RETRY_SCHEDULE=1s,1s,1s,1s,1s,1s,2s,2s,5s,5s,5s,5s,5s,5s,5s,5s
 export PULSE_API_KEY=demo SPORTMONKS_API_TOKEN=sample FALLBACK_API_KEY=sample
 export SPORTMONKS_BASE_URL="http://$scores/sportmonks" BALLDONTLIE_BASE_URL="http://$scores/balldontlie"
 

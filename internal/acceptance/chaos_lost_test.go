@@ -21,6 +21,7 @@ import (
 const (
 	pulseEvery = 50 * time.Millisecond // between two requests of the healthy supplier
 	pulseWaits = 2 * time.Second       // for an api's answer, before it asks the other one
+	pulseOpen  = 20                    // requests at most that are not accepted yet, where the machine may be busy
 	mostTries  = 500                   // to stop a process while it holds locks
 	busyOthers = 2 * chaosCallers      // enough of them that each worker owns some
 )
@@ -55,11 +56,15 @@ func (c *chaos) startPulse() *pulse {
 	p.group.Go(func() {
 		ticker := time.NewTicker(pulseEvery)
 		defer ticker.Stop()
-		for api := 0; ctx.Err() == nil; api++ {
+		for api := 0; ctx.Err() == nil; {
 			<-ticker.C
-			id := nextID()
+			if !inFull() && int64(api)-p.accepted.Load() >= pulseOpen {
+				continue // more of them would only make it slower
+			}
+			first, id := api, nextID()
+			api++
 			p.group.Go(func() {
-				for attempt := api; ctx.Err() == nil && !post(c.t, &impatient, attempt, supplier, id); attempt++ {
+				for attempt := first; ctx.Err() == nil && !post(c.t, &impatient, attempt, supplier, id); attempt++ {
 					time.Sleep(retryPause)
 				}
 				p.accepted.Add(1)

@@ -123,7 +123,7 @@ func bentRule(t *testing.T, h *apptest.Hub, p *providers) {
 
 func maintenanceRule(t *testing.T, h *apptest.Hub, p *providers) {
 	p.fixtures["648"] = []object{fixture(1, "2026-10-17T16:00", 1, nil)}
-	p.set(func() { p.primaryStatus, p.primaryBody, p.retryAfter = 503, `{"message":"Maintenance."}`, "2" })
+	p.set(func() { p.primaryStatus, p.primaryBody, p.retryAfter = 503, `{"message":"Maintenance."}`, "4" })
 	for range 3 {
 		wantShort(t, ask(t, h, 0, "?referenceDate=2026-10-17"), 500, "SCOREBOARD_ERROR")
 	}

@@ -111,11 +111,12 @@ func TestRows_through_a_pooler_change_nothing_and_end_at_their_timeout(t *testin
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			db := raw(t, databasetest.Pooled(t, databasetest.Postgres(t), mode), "")
-			rows := db.Rows(300 * time.Millisecond)
+			patient, rows := db.Rows(time.Minute), db.Rows(300*time.Millisecond)
+			defer patient.Close()
 			defer rows.Close()
 			none := func([][]byte) error { return nil }
 			for range 2 {
-				if err := rows.Select(t.Context(), `DELETE FROM settings`, none); err == nil ||
+				if err := patient.Select(t.Context(), `DELETE FROM settings`, none); err == nil ||
 					!strings.Contains(err.Error(), "read-only") {
 					t.Errorf("a change: %v", err)
 				}
@@ -123,7 +124,7 @@ func TestRows_through_a_pooler_change_nothing_and_end_at_their_timeout(t *testin
 					t.Errorf("a slow statement: %v", err)
 				}
 			}
-			looksAsClientsGetIt(t, rows)
+			looksAsClientsGetIt(t, patient)
 		})
 	}
 }
@@ -226,7 +227,7 @@ func TestReaders_keep_a_connection_from_views_of_others(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := raw(t, address(t, databasetest.Postgres(t)), "")
-			rows := db.Rows(time.Second) // for which a page waits; a view of others holds its connection until it ends
+			rows := db.Rows(time.Minute) // for which a page waits; a view of others holds its connection until it ends
 			t.Cleanup(rows.Close)
 			if err := db.Ping(t.Context()); err != nil { // how settings are carried is known
 				t.Fatal(err)
@@ -239,7 +240,10 @@ func TestReaders_keep_a_connection_from_views_of_others(t *testing.T) {
 			defer end()
 			for range db.OthersAtOnce() { // some may wait for the others
 				views.Go(func() {
-					_ = rows.Isolated(ctx, func(database.Select) error { once(); <-ctx.Done(); return nil })
+					err := rows.Isolated(ctx, func(database.Select) error { once(); <-ctx.Done(); return nil })
+					if once(); ctx.Err() == nil {
+						t.Errorf("a view of others: %v", err)
+					}
 				})
 			}
 			<-reads

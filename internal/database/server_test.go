@@ -2,6 +2,7 @@ package database_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -110,11 +112,7 @@ func reaches(t *testing.T, address string, want int) {
 		}
 		return n
 	}
-	for deadline := time.Now().Add(10 * time.Second); busy() != want; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d connections, want %d", busy(), want)
-		}
-	}
+	wait.Until(t, fmt.Sprint(want, " connections"), func() bool { return busy() == want })
 	for range 100 {
 		if n := busy(); n > want {
 			t.Errorf("%d connections, want %d", n, want)
@@ -136,13 +134,13 @@ func TestPoolMaxConns_holds_for_writers_and_readers_together(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = db.Close() })
-			rows := db.Rows(10 * time.Second)
+			rows := db.Rows(2 * wait.Limit)
 			t.Cleanup(rows.Close)
 			var group sync.WaitGroup
 			ctx, cancel := context.WithCancel(t.Context())
 			for range 20 {
-				group.Go(func() { _ = db.From(ctx).Exec(`SELECT pg_sleep(30)`).Error })
-				group.Go(func() { _ = rows.Select(ctx, `SELECT pg_sleep(9)`, func([][]byte) error { return nil }) })
+				group.Go(func() { _ = db.From(ctx).Exec(`SELECT pg_sleep(300)`).Error })
+				group.Go(func() { _ = rows.Select(ctx, `SELECT pg_sleep(200)`, func([][]byte) error { return nil }) })
 			}
 			reaches(t, address, want)
 			cancel()

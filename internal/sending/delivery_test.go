@@ -95,7 +95,7 @@ func TestAttempts_keep_their_webhook_id_and_sign_their_own_moment(t *testing.T) 
 			at, _ := strconv.ParseInt(c.header.Get("webhook-timestamp"), 10, 64)
 			if _, err := webhook.Verify(c.header, c.body, c.at, r.secret); err != nil ||
 				c.header.Get("webhook-id") != calls[0].header.Get("webhook-id") ||
-				c.at.Sub(time.Unix(at, 0)).Abs() > 2*time.Second {
+				c.at.Sub(time.Unix(at, 0)).Abs() > time.Minute {
 				t.Errorf("the attempt's headers are %v: %v", c.header, err)
 			}
 		}
@@ -278,8 +278,7 @@ func TestStop_waits_for_attempts_in_flight_and_cuts_off_what_outlasts_the_drain(
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		begun, release := make(chan string, 1000), make(chan struct{})
 		r := newRig(t, db, setup{idle: true, deps: func(d *sending.Deps) {
-			d.Drain, d.Timeout = 500*time.Millisecond,
-				time.Minute
+			d.Drain, d.Timeout = 3*time.Second, time.Minute
 		},
 			own: func(_ int, _ http.ResponseWriter, _ *http.Request) { begun <- "own"; <-release },
 			acme: func(_ int, _ http.ResponseWriter, request *http.Request) {

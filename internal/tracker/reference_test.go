@@ -140,7 +140,11 @@ func ask(ctx context.Context, engine http.Handler, key, path string) *httptest.R
 
 func get(tb testing.TB, engine http.Handler, key, path string) page {
 	tb.Helper()
-	w := answer(engine, key, path)
+	return pageOf(tb, path, answer(engine, key, path))
+}
+
+func pageOf(tb testing.TB, path string, w *httptest.ResponseRecorder) page {
+	tb.Helper()
 	if w.Code != http.StatusOK {
 		tb.Fatalf("GET %s: status %d: %s", path, w.Code, w.Body)
 	}
