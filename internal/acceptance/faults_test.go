@@ -154,10 +154,10 @@ func TestNothingAcceptedIsLost(t *testing.T) {
 	})
 }
 
-func TestTheDatabaseBeingAway(t *testing.T) {
-	t.Parallel()
-	base := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
-	database, err := url.Parse(base.Env["DATABASE_URL"])
+// throughProxy returns a proxy to the hub's database and its address there.
+func throughProxy(t *testing.T, h *apptest.Hub) (*apptest.Proxy, string) {
+	t.Helper()
+	database, err := url.Parse(h.Env["DATABASE_URL"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,14 @@ func TestTheDatabaseBeingAway(t *testing.T) {
 	query.Del("host")
 	query.Del("port")
 	database.Host, database.RawQuery = proxy.Address, query.Encode()
-	base.Env["DATABASE_URL"] = database.String()
+	return proxy, database.String()
+}
+
+func TestTheDatabaseBeingAway(t *testing.T) {
+	t.Parallel()
+	base := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1})
+	var proxy *apptest.Proxy
+	proxy, base.Env["DATABASE_URL"] = throughProxy(t, base)
 	base.APIs = []*apptest.Process{base.Run("api", nil)}
 	s := base.Supplier(t)
 	used := s.RefreshToken()
@@ -310,6 +317,32 @@ func TestAWorkerThatIsStoppedEndsWellInTimeWhateverIsInFlight(t *testing.T) {
 	if err := <-profiled; err == nil {
 		t.Error("the profile was made to its end: nothing was in flight")
 	}
+}
+
+func TestAWorkerThatIsStoppedWhileItsDatabaseIsSilentEndsInTime(t *testing.T) {
+	t.Parallel()
+	called, answer := make(chan struct{}, 100), make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		called <- struct{}{}
+		<-answer
+	}))
+	t.Cleanup(receiver.Close)
+	h := apptest.Start(t, apptest.Production, apptest.Options{APIs: 1, Workers: 1,
+		Env: map[string]string{"WEBHOOK_TIMEOUT": "60s"}})
+	h.Workers[0].Stop()
+	proxy, address := throughProxy(t, h)
+	worker := h.Run("worker", map[string]string{"DATABASE_URL": address, "ESTIMATES_WEBHOOK_BASE_URL": h.BaseURL()})
+	s := h.Supplier(t, "--webhook-url", receiver.URL)
+	const n = 8
+	for range n {
+		submit(t, s, nil)
+	}
+	for range n {
+		<-called
+	}
+	proxy.Stall()
+	close(answer)
+	worker.Stop() // which fails after 35 s
 }
 
 func TestMemory(t *testing.T) {

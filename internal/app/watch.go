@@ -82,7 +82,7 @@ func (a *pipeline) callEndpoint(ctx context.Context) (base, todo string, fault e
 		return base, "set WEBHOOK_SIGNING_SECRETS", errors.New("there is no secret to sign with")
 	}
 	answer := sending.TryOperator(ctx, receivers.Receiver{URL: base + "/api/material-requests/1/delivery-estimates",
-		Secrets: secrets.webhooks, Active: true}, "doctor", []byte("{}"), time.Now(), a.cfg.Timeout)
+		Secrets: secrets.webhooks, Active: true}, "doctor", []byte("{}"), a.db.Now(), a.cfg.Timeout)
 	switch status := answer.Status; {
 	case answer.Err != nil:
 		return base, "start the api, or correct ESTIMATES_WEBHOOK_BASE_URL",

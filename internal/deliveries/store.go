@@ -100,7 +100,7 @@ func (s *AttemptStore) InsertDeliveries(ctx context.Context, deliveries []DraftD
 // no row, or an attempt that began at another moment. An attempt that a crash leaves behind is for f, and counts.
 func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.Time) error {
 	type beginning struct{ worker, at int64 }
-	byBegin, due := map[beginning][]string{}, map[string]time.Time{}
+	byBegin, due := map[beginning][]string{}, []string{}
 	for _, j := range attempts {
 		key := beginning{j.Worker, j.At.UnixMicro()}
 		byBegin[key] = append(byBegin[key], j.ID)
@@ -115,11 +115,9 @@ func (s *AttemptStore) PutBack(ctx context.Context, attempts []Begun, now time.T
 		if err != nil {
 			return fmt.Errorf("give webhook attempts back: %w", err)
 		}
-		for _, destination := range destinations {
-			due[destination] = now
-		}
+		due = append(due, destinations...)
 	}
-	return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
+	return (&DueStore{s.Tables}).DueNow(ctx, due, now)
 }
 
 // Finish writes down the ends of those attempts that are still this worker's, with what they mean to their deliveries,

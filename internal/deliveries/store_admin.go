@@ -100,9 +100,9 @@ func ofRows(rows []deliveryRow) []Delivery { return lists.Of(rows, deliveryRow.d
 // again sends locked deliveries again: of one that is pending the next attempt is due now, any other begins a whole new
 // series of attempts. It comes last in its transaction.
 func (s *store) again(ctx context.Context, found []Delivery, now time.Time) error {
-	ids, due := make([]string, 0, len(found)), map[string]time.Time{}
+	ids, due := []string{}, []string{}
 	for _, delivery := range found {
-		due[delivery.Destination] = now
+		due = append(due, delivery.Destination)
 		if delivery.NextAttempt == nil || delivery.NextAttempt.After(now) {
 			ids = append(ids, delivery.ID)
 		}
@@ -110,7 +110,7 @@ func (s *store) again(ctx context.Context, found []Delivery, now time.Time) erro
 	if err := s.reopen(ctx, ids, now); err != nil {
 		return err
 	}
-	return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
+	return (&DueStore{s.Tables}).DueNow(ctx, due, now)
 }
 
 // reopen makes those of the deliveries wait that no worker has (h). It shares the lock without which no partition is

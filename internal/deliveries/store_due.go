@@ -152,6 +152,11 @@ func (s *DueStore) refreshDueOf(ctx context.Context, suppliers []string, now tim
 	return errs.Doing("store when receivers are due", err)
 }
 
+// DueNow is MarkDue for receivers that are all due now.
+func (s *DueStore) DueNow(ctx context.Context, destinations []string, now time.Time) error {
+	return s.MarkDue(ctx, lists.Pairs(destinations, func(id string) (string, time.Time) { return id, now }), now)
+}
+
 // MarkDue makes receivers due at the given times, or earlier. It comes last in its transaction, after the deliveries.
 // If a receiver is due early enough, its row is only kept from becoming due later. So transactions that make deliveries
 // of one supplier wait do not wait for each other. It takes the own endpoint out of the given times.

@@ -37,8 +37,7 @@ func (s *AttemptStore) Begun(ctx context.Context, worker int64) ([]HeldAttempt, 
 func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []HeldAttempt,
 	now time.Time) (n int, err error) {
 	err = s.DB.InTx(ctx, "reconcile attempts", func(ctx context.Context) error {
-		n = 0
-		due := map[string]time.Time{}
+		due := []string{}
 		for _, a := range attempts {
 			destinations, err := database.Column[string](ctx, s.DB.SQL(ctx), `UPDATE webhook_deliveries
 				SET worker = NULL, next_attempt_at = $1, updated_at = $1
@@ -47,12 +46,10 @@ func (s *AttemptStore) Interrupt(ctx context.Context, worker int64, attempts []H
 			if err != nil {
 				return err
 			}
-			for _, destination := range destinations {
-				due[destination] = now
-				n++
-			}
+			due = append(due, destinations...)
 		}
-		return (&DueStore{s.Tables}).MarkDue(ctx, due, now)
+		n = len(due)
+		return (&DueStore{s.Tables}).DueNow(ctx, due, now)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("reconcile attempts: %w", err)

@@ -56,8 +56,8 @@ func (d *Registry) ReceiverState(ctx context.Context, supplierID string) (Receiv
 // Errors: errs.NotFound without the supplier, errs.Conflict without a receiver: none is paused in advance.
 //
 // From its COMMIT on the owner's claim begins nothing for the receiver, as it locks the row and sees it. An attempt
-// that is begun and waits for its slot is put back when the owner is woken; when the wake-up is lost it goes out within
-// a second or asks first. A call that is under way ends, and its result is written.
+// that is begun and waits for its slot asks first when the owner was woken, and is put back. When the wake-up is lost
+// it goes out within a second or asks first. A call that is under way ends, and its result is written.
 func (d *Registry) Pause(ctx context.Context, supplierID, by string) error {
 	err := d.deps.DB.InTx(ctx, "pause a receiver", func(ctx context.Context) error {
 		if _, err := receiverOf(ctx, d.deps.Addresses, supplierID); err != nil {
@@ -175,6 +175,7 @@ func (d *Registry) KeepHealth(ctx context.Context) {
 		}
 		d.storeHealth(ctx)
 	}
+	d.storeHealth(ctx) // what came during the last one
 }
 
 // storeHealth stores what was learnt since the last time, and that all is due that waits for those that have recovered.

@@ -1,10 +1,12 @@
 package receivers
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/app/apptest/wait"
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
@@ -47,6 +49,37 @@ func TestFailures_in_a_row_add_up_whichever_worker_saw_them(t *testing.T) {
 				!timeOf(state.FailingSince).Equal(time.Unix(int64(step.since), 0)) {
 				t.Errorf("after %s: %+v, %v; want %d failures since %d", step.calls, state, err, step.want, step.since)
 			}
+		}
+	})
+}
+
+func TestHealth_that_is_learnt_while_the_last_is_being_stored_is_stored_too(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		d := NewRegistry(RegistryDeps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+			Deliveries: deliveries.NewKeeper(deliveries.KeeperDeps{DB: db, Now: time.Now}), Announce: func(bool, string) {}})
+		learn := func() {
+			d.Learn(t.Context(), deliveries.Result{Begun: deliveries.Begun{Destination: "acme"}, Began: time.Unix(1, 0),
+				Err: "refused", Outcome: deliveries.Outcome{Status: deliveries.Pending}}, dispatch.Streak{})
+		}
+		learn()
+		d.storeHealth(t.Context())
+		learn()
+		release := databasetest.Freeze(t, db, `UPDATE webhook_receivers SET updated_at = updated_at`)
+		ctx, end := context.WithCancel(t.Context())
+		kept := make(chan struct{})
+		go func() { defer close(kept); d.KeepHealth(ctx) }()
+		wait.Until(t, "the second one is being stored", func() bool {
+			d.news.mu.Lock()
+			defer d.news.mu.Unlock()
+			return len(d.news.news) == 0
+		})
+		learn()
+		end()
+		release()
+		<-kept
+		if state, err := d.ReceiverState(t.Context(), "acme"); err != nil || state.Failures != 3 {
+			t.Errorf("%d failures are stored, want 3: %v", state.Failures, err)
 		}
 	})
 }

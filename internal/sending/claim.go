@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/dispatch"
 	"github.com/supplyhub/supplyhub/internal/lists"
@@ -259,11 +258,7 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 	if err := d.due.DueAgain(ctx, supplierID, d.deps.Now()); err != nil {
 		return err
 	}
-	d.deps.DB.AfterTx(ctx, func(end database.End) {
-		if end == database.Committed {
-			d.announce(false, supplierID)
-		}
-	})
+	d.announceAfter(ctx, false, supplierID)
 	return nil
 }
 
@@ -272,12 +267,15 @@ func (d *Dispatcher) Callable(ctx context.Context, supplierID string) error {
 func (d *Dispatcher) claim(ctx context.Context, wants map[string]int, send func([]job)) error {
 	suppliers := slices.DeleteFunc(slices.Collect(maps.Keys(wants)),
 		func(destination string) bool { return destination == deliveries.OwnEndpoint })
-	// as they are now: a secret or an address that was ended is not used for one more call
+	// as they are now: a secret, an address or a limit that was ended is not used for one more call
 	receivers, err := d.lookup.read(ctx, suppliers)
 	if err != nil {
 		return err
 	}
 	suppliers = slices.DeleteFunc(suppliers, func(id string) bool { return !receivers[id].Signed() })
+	for _, id := range suppliers {
+		wants[id] = min(wants[id], max(receivers[id].Concurrency, 1))
+	}
 	// apart from each other: own ones that die change requests, which are locked before receivers
 	var failed error
 	if wants[deliveries.OwnEndpoint] > 0 {

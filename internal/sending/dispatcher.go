@@ -286,8 +286,10 @@ func (d *Dispatcher) attempt(j job, ended func(dispatch.Report) dispatch.Streak)
 	r := deliveries.NewResult(j.Begun, a, outcome, now.Add(-took), took)
 	r.Ended, r.Measured = now, time.Now()
 	cut := errors.Is(a.Err, errStopping)
-	streak := ended(dispatch.Report{OK: succeeded(j, a), Void: cut, Took: took})
-	if j.Destination != deliveries.OwnEndpoint {
+	supplier := j.Destination != deliveries.OwnEndpoint
+	lost := supplier && !d.ownership.owns(j.Destination) // what is known of it belongs to another worker by now
+	streak := ended(dispatch.Report{OK: succeeded(j, a), Void: cut || lost, Took: took})
+	if supplier {
 		r.Address, r.URL = receivers.AddressOf(j.target.URL), caller.ShownURL(j.address())
 		if !cut {
 			d.Learn(ctx, r, streak)

@@ -176,15 +176,13 @@ func (d *Dispatcher) transactionEnded(end database.End, drafts []planned, waitin
 // begins later than a second after the answer to a pause.
 const pauseUnseen = 900 * time.Millisecond
 
-// overtaken reports whether the receiver was paused after the attempt was begun. A pause wakes the owner; of one whose
-// wake-up is lost the attempts hear that are so late, by asking.
+// overtaken reports whether the receiver was paused after the attempt was begun. The wake-up of a pause makes those of
+// its shard ask; of one whose wake-up is lost the attempts hear that are so late.
 func (d *Dispatcher) overtaken(ctx context.Context, j job) bool {
 	switch {
 	case j.Destination == deliveries.OwnEndpoint:
 		return false
-	case !j.At.IsZero() && d.wakeUps.pausedSince(j.Destination, j.looked):
-		return true
-	case time.Since(j.looked) <= pauseUnseen:
+	case time.Since(j.looked) <= pauseUnseen && (j.At.IsZero() || !d.wakeUps.pausedSince(j.Destination, j.looked)):
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseLife)

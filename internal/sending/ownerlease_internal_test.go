@@ -121,6 +121,56 @@ func TestAttempt_whose_look_for_a_pause_outlasted_the_lease_waits_for_the_next_r
 	}
 }
 
+// One supplier that pauses its receiver again and again once undid the first attempts of all in its shard.
+func TestAttempt_asks_when_a_receiver_of_its_shard_was_paused_and_is_sent_if_it_was_another_one(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		d := newIdle(t, db)
+		begun := time.Now()
+		d.Woken(round.Message{Shard: round.ShardOf("acme"), Paused: true})
+		for _, paused := range []bool{false, true} {
+			if paused {
+				databasetest.Exec(t, db, `INSERT INTO webhook_receivers (supplier_id, shard, paused_at, paused_by, updated_at)
+					VALUES ('acme', 0, 1, 'operator', 1)`)
+			}
+			d.lease.set(8, time.Now())
+			if r := attempted(d, job{Begun: deliveries.Begun{ID: "msg_1000a", Destination: "acme", Worker: 8, Series: 1,
+				At: begun}, looked: begun}); r.Void != paused {
+				t.Errorf("the receiver is paused: %v; the attempt's end: %+v", paused, r)
+			}
+		}
+	})
+}
+
+// attempted returns the end of an attempt.
+func attempted(d *Dispatcher, j job) (end dispatch.Report) {
+	d.attempt(j, func(r dispatch.Report) (streak dispatch.Streak) {
+		end = r
+		return streak
+	})
+	return end
+}
+
+// A call that ends after its shard was lost would be all that is known when the shard comes back, whatever its owner
+// learnt in between.
+func TestAnswer_says_nothing_of_a_receiver_that_belongs_to_another_worker_by_now(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		d := newIdle(t, db)
+		for destination, want := range map[string]bool{"acme": true, deliveries.OwnEndpoint: false} {
+			for _, owned := range [][]int{allShards(), nil} {
+				d.ownership.owned = owned
+				d.lease.set(8, time.Now())
+				j := job{Begun: deliveries.Begun{ID: "msg_1000a", Destination: destination, Worker: 8, Series: 1},
+					looked: time.Now()}
+				if r := attempted(d, j); r.Void != (want && owned == nil) {
+					t.Errorf("a call to %s, of an owner of %v, ended with %+v", destination, owned, r)
+				}
+			}
+		}
+	})
+}
+
 // The renewal and the one that moves shards ask at the same time.
 func TestLease_is_held_at_every_beat_although_others_of_the_same_worker_come_between(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,7 @@ func newIdle(t *testing.T, db *database.DB) *Dispatcher {
 	t.Helper()
 	d := New(Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	t.Cleanup(d.Close)
+	d.ownership.owned = allShards()
 	return d
 }
 

@@ -49,7 +49,7 @@ func (d *Dispatcher) recordAgain(ctx context.Context, r deliveries.Result, pause
 // used. When it fails every result of it is recorded again: those that were written find their rows changed and write
 // nothing.
 func (d *Dispatcher) flushResults(_ context.Context, results []deliveries.Result) ([]struct{}, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	ctx, cancel := context.WithTimeout(d.writing, storeTimeout)
 	defer cancel()
 	now := d.deps.Now()
 	for i := range results {
@@ -127,7 +127,7 @@ func (d *Dispatcher) follow(ctx context.Context, results []deliveries.Result, wr
 		if err := d.PauseGone(ctx, r); err != nil {
 			return err
 		}
-		d.announce(true, r.Destination)
+		d.announceAfter(ctx, true, r.Destination)
 	}
 	if err := d.notices.Note(ctx, deadNotices(results, written)...); err != nil {
 		return err

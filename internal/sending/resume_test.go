@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,5 +124,37 @@ func TestReceiver_that_fails_and_gets_another_address_is_sent_all_that_waits_at_
 		}
 		r.start()
 		wait.Until(t, "all are sent", func() bool { return len(r.acme.got()) == n })
+	})
+}
+
+// An operator pauses a receiver that is overloaded, lowers its limit and resumes it.
+func TestReceiver_is_called_by_the_limit_that_it_has_now_when_all_becomes_due(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		const n, limit = 40, 2
+		var mu sync.Mutex
+		var now, most int
+		count := func(by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += by
+			most = max(most, now)
+		}
+		r := newRig(t, db, setup{idle: true, deps: func(d *sending.Deps) { d.Concurrency = 64 },
+			acme: func(_ int, _ http.ResponseWriter, _ *http.Request) {
+				count(1)
+				time.Sleep(time.Millisecond)
+				count(-1)
+			}})
+		for id := range int64(n) {
+			r.add(event("acme", id, 1))
+		}
+		r.suppliers.limit("acme", limit)
+		r.start()
+		wait.Until(t, "all are sent", func() bool { return len(r.acme.got()) == n })
+		if mu.Lock(); most > limit {
+			t.Errorf("%d calls at once, at most %d may be", most, limit)
+		}
+		mu.Unlock()
 	})
 }

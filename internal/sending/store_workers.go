@@ -8,7 +8,6 @@ import (
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
-	"github.com/supplyhub/supplyhub/internal/lists"
 )
 
 // workerStore keeps which workers live, and which shards they own. Both tables are small and are read whole by each
@@ -57,9 +56,8 @@ func (s *workerStore) takeOver(ctx context.Context, worker, renewal int64, now t
 		if err != nil {
 			return err
 		}
-		due := lists.Pairs(destinations, func(destination string) (string, time.Time) { return destination, now })
 		n = int64(len(destinations))
-		return deliveries.NewDueStore(s.DB).MarkDue(ctx, due, now)
+		return deliveries.NewDueStore(s.DB).DueNow(ctx, destinations, now)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("take over: %w", err)

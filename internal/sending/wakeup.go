@@ -1,11 +1,13 @@
 package sending
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/round"
 )
 
@@ -52,6 +54,15 @@ func (w *wakeUps) pausedSince(supplierID string, moment time.Time) bool {
 func (d *owner) Woken(m round.Message) {
 	d.wakeUps.take(m)
 	d.Wake()
+}
+
+// announceAfter announces after the COMMIT of the transaction in ctx, also where that got no answer.
+func (d *owner) announceAfter(ctx context.Context, paused bool, supplierID string) {
+	d.deps.DB.AfterTx(ctx, func(end database.End) {
+		if end != database.RolledBack {
+			d.announce(paused, supplierID)
+		}
+	})
 }
 
 // announce wakes the worker that owns the supplier's shard, whichever process this is. Where the message is lost the
