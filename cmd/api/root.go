@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // negativeValues keeps a negative value of `settings set`, and a request's negative id, from being read as a flag: it
 // goes behind the --.
 func negativeValues(args []string) []string {
-	if len(args) < 2 || args[0] != "request" && (args[0] != "settings" || args[1] != "set") {
+	if !slices.Contains(args, "request") && (!slices.Contains(args, "settings") || !slices.Contains(args, "set")) {
 		return args
 	}
 	for i, arg := range args {

@@ -87,7 +87,11 @@ func TestNegativeValues_of_a_setting_or_a_request_are_no_flags(t *testing.T) {
 	for args, want := range map[string]string{
 		"settings set k -1 -o json": "settings set k -o json -- -1", "settings set k 5": "settings set k 5",
 		"delivery list -1": "delivery list -1", "request show Acme -5": "request show Acme -- -5",
-		"request reopen -o json Acme -5": "request reopen -o json Acme -- -5",
+		"request reopen -o json Acme -5":       "request reopen -o json Acme -- -5",
+		"-o json request show Acme -5":         "-o json request show Acme -- -5",
+		"--output json settings set k -1":      "--output json settings set k -- -1",
+		"-o json delivery list --limit -1":     "-o json delivery list --limit -1",
+		"-o json settings list --nonsense=-1x": "-o json settings list --nonsense=-1x",
 	} {
 		if got := strings.Join(negativeValues(strings.Fields(args)), " "); got != want {
 			t.Errorf("%s: %s", args, got)

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/app/apptest"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/pkg/client"
 	"github.com/supplyhub/supplyhub/pkg/client/clienttest"
+	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
 const postedEvent = `{"type":"material_request.estimated","timestamp":"2026-11-20T12:00:00Z",
@@ -91,5 +94,85 @@ func TestClienttest_refuses_the_estimates_that_the_service_refuses_and_the_docum
 			t.Fatalf("the event has no %s", c.from)
 		}
 		check(fmt.Sprintf("%s as %.40s", c.from, c.to), changed, http.StatusBadRequest, c.inWords)
+	}
+}
+
+// clientTimes checks by which times products and posted estimates are old. It holds against the service and the fake.
+// fail lets an estimated request fail.
+func clientTimes(t *testing.T, c *client.Client, fail func(id int64)) {
+	t.Helper()
+	ctx, now, none := t.Context(), time.Now(), time.Time{}
+	type step struct {
+		at   time.Time
+		want client.ProductStatus
+	}
+	for i, steps := range [][]step{
+		{{none, client.ProductCreated}, {now.Add(-time.Hour), client.ProductStale}},
+		{{now.Add(-time.Hour), client.ProductCreated}, {none, client.ProductUpdated},
+			{now.Add(-time.Minute), client.ProductStale}, {none, client.ProductUpdated}},
+		{{now.Add(time.Hour), client.ProductCreated}, {none, client.ProductUpdated}, {now, client.ProductStale}},
+	} {
+		for n, step := range steps {
+			got, err := c.UpsertProduct(ctx, client.Product{SKU: fmt.Sprint("TIMED-", i), MaterialID: new(int64(7)),
+				Material: fmt.Sprint("Shelf ", n)}, step.at)
+			if err != nil || got != step.want {
+				t.Errorf("product %d, step %d: %s, %v, want %s", i, n, got, err, step.want)
+			}
+		}
+	}
+
+	ping, err := c.Ping(ctx)
+	must(t, "ping", err)
+	r := client.NewRequest{ID: nextID(), ShopCode: "SP-0042", Materials: []client.Item{
+		{MaterialID: 7, Material: "Shelf", SKU: "SHELF-90", Width: 90, Height: 30, Quantity: 4},
+	}}
+	must(t, "create", c.CreateRequest(ctx, r))
+	var made webhook.Estimate
+	estimated := func() {
+		t.Helper()
+		got, err := c.Wait(ctx, r.ID)
+		must(t, "wait", err)
+		if got.Status != client.Estimated || len(got.Estimates) == 0 {
+			t.Fatalf("got %+v", got)
+		}
+		made = got.Estimates[0]
+	}
+	send := func(name string, at time.Time) error {
+		own := made
+		own.EstimateID = name
+		return c.PostEstimates(ctx, webhook.Event{Type: webhook.TypeEstimated, Timestamp: at, Data: webhook.Data{
+			SupplierID: ping.Supplier.ID, RequestID: r.ID, ShopCode: r.ShopCode, Estimates: []webhook.Estimate{own}}})
+	}
+	post := func(name string, at time.Time, kept string) {
+		t.Helper()
+		must(t, name, send(name, at))
+		got, err := c.Request(ctx, r.ID)
+		must(t, "read", err)
+		if got.Status != client.Estimated || got.Failure != "" || len(got.Estimates) == 0 ||
+			got.Estimates[0].EstimateID != kept {
+			t.Errorf("after %s: %+v, want %s", name, got, kept)
+		}
+	}
+	estimated()
+	post("one of before the round", now.Add(-6*time.Minute), made.EstimateID)
+	post("one of a clock that is behind", now.Add(-4*time.Minute), "one of a clock that is behind")
+	post("one of before the last", now.Add(-270*time.Second), "one of a clock that is behind")
+	post("one of a clock that is ahead", now.Add(2*time.Minute), "one of a clock that is ahead")
+	post("one of now", now, "one of a clock that is ahead")
+	must(t, "estimate again", c.Reestimate(ctx, r.ID))
+	estimated()
+	post("one of before the second round", now.Add(-6*time.Minute), made.EstimateID)
+	post("one of the second round", now, "one of the second round") // the first one's do not count
+	post("one without a time", none, "one without a time")
+	fail(r.ID)
+	if got, err := c.Request(ctx, r.ID); err != nil || got.Status != client.Failed || got.Failure == "" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	post("one after the failure", none, "one after the failure")
+	_, err = c.Select(ctx, r.ID, "one after the failure")
+	must(t, "select", err)
+	must(t, "an old one after the selection", send("an old one", now))
+	if err := send("a new one", none); !errors.Is(err, client.ErrConflict) {
+		t.Errorf("a new one after the selection: %v", err)
 	}
 }

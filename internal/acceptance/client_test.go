@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -52,6 +53,15 @@ func clientRules(t *testing.T, h *apptest.Hub) {
 	rule(t, "the client goes all the way from a token to an order", func(t *testing.T) {
 		s := h.Supplier(t, "--scopes", "material-requests,products,orders:read,estimates:write")
 		clientJourney(t, hubClient(t, h, s.APIKey, h.HTTP.Transport))
+	})
+	rule(t, "of two products or estimates the one with the later time is kept", func(t *testing.T) {
+		s := h.Supplier(t, "--scopes", "material-requests,products,estimates:write")
+		db := openDatabase(t, h)
+		clientTimes(t, hubClient(t, h, s.APIKey, h.HTTP.Transport), func(id int64) {
+			_, err := db.ExecContext(t.Context(), fmt.Sprintf(`UPDATE material_requests SET status = 'failed', failure = 'No.'
+				WHERE supplier_id = '%s' AND id = %d`, s.ID, id))
+			must(t, "let the request fail", err)
+		})
 	})
 	rule(t, "the client renews a token that runs out, once for all callers, and never asks with an old one",
 		func(t *testing.T) {
@@ -125,6 +135,11 @@ func TestClienttest_answers_as_the_service_does(t *testing.T) {
 		"estimates:write"}})
 	c := hubless(t, s)
 	clientJourney(t, c)
+	clientTimes(t, c, func(id int64) {
+		s.HoldEstimates()
+		must(t, "estimate again", c.Reestimate(t.Context(), id))
+		s.Fail(id, "No.")
+	})
 	s.ExpireAccessTokens()
 	s.EndSessions()
 	if _, err := c.Ping(t.Context()); err != nil {

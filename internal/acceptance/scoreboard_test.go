@@ -340,6 +340,8 @@ func parametersRule(t *testing.T, h *apptest.Hub, p *providers) {
 	wantShort(t, h.Do(t, http.MethodPost, scoreboardPath, nil, "svc-pulse-key", ""), 401, "UNAUTHORIZED")
 	wantShort(t, h.Do(t, http.MethodPost, scoreboardPath, nil, "svc-pulse-key", pulseKey+", ,pulse-key-2"), 401,
 		"UNAUTHORIZED")
+	a = h.Do(t, http.MethodPost, scoreboardPath, strings.Repeat(" ", 1<<20+1), "svc-pulse-key", pulseKey)
+	wantShort(t, a, 413, "INVALID_PARAMETERS")
 	if n := p.primaryCalls.Load(); n != 0 {
 		t.Errorf("the provider was called %d times", n)
 	}

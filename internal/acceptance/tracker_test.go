@@ -185,6 +185,13 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
+	rule(t, "a body over 1 MiB is 413 once the client and its view are known", func(t *testing.T) {
+		c, huge := newTrackerClient(t, h), strings.Repeat(" ", 1<<20+1)
+		c.load(t, tracked("A", 1, "2026-11-20", nil, nil))
+		for _, path := range []string{trackers, snapshot} {
+			wantProblem(t, c.Do(t, http.MethodGet, path, huge, "svc-public-hub-key", c.APIKey), 413)
+		}
+	})
 	rule(t, "the list has all records of the view, newest load first, then the latest id; a filter keeps a load date",
 		func(t *testing.T) {
 			c := newTrackerClient(t, h)

@@ -2,18 +2,22 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/supplyhub/supplyhub/internal/deliveries"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/receivers"
 )
 
 func TestNew_reads_every_page_in_both_languages(t *testing.T) {
@@ -45,6 +49,49 @@ func TestPages_say_first_why_retention_ended_a_delivery(t *testing.T) {
 		why, answer := strings.Index(w.Body.String(), reason), strings.Index(w.Body.String(), ">500<")
 		if w.Code != http.StatusOK || why < 0 || answer < why {
 			t.Errorf("%s: the reason is at %d, the answer at %d: %s", page, why, answer, w.Body)
+		}
+	}
+}
+
+// A page that began at a number of rows once skipped as many receivers as had recovered since the page before.
+func TestReceivers_are_each_on_one_page_whatever_becomes_of_those_before_it(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(states map[string]receivers.ReceiverState, shown []receiver){
+		"all of them recover": func(states map[string]receivers.ReceiverState, shown []receiver) {
+			for _, r := range shown {
+				delete(states, r.SupplierID)
+			}
+		},
+		"one of them recovers": func(states map[string]receivers.ReceiverState, shown []receiver) {
+			delete(states, shown[len(shown)-1].SupplierID)
+		},
+		"more fail": func(states map[string]receivers.ReceiverState, shown []receiver) {
+			for _, r := range shown {
+				states[r.SupplierID[:len(r.SupplierID)-1]] = receivers.ReceiverState{Failures: 5}
+			}
+		},
+	} {
+		states, want := map[string]receivers.ReceiverState{}, []string{}
+		for i := range 2*rows + 1 { // of each state: the second page has both
+			id := fmt.Sprintf("sup_%03d_", i)
+			states[id+"f"], states[id+"p"] = receivers.ReceiverState{Failures: 5}, receivers.ReceiverState{PausedBy: "operator"}
+			want = append(want, "failing "+id+"f", "paused "+id+"p")
+		}
+		slices.Sort(want)
+		var got []string
+		page, next := pageOf(illReceivers(states, ""), "")
+		for {
+			for _, r := range page {
+				got = append(got, r.State+" "+r.SupplierID)
+			}
+			if next == "" || len(got) > 2*len(want) {
+				break
+			}
+			meanwhile(states, page)
+			page, next = pageOf(illReceivers(states, ""), next)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

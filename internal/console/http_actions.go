@@ -26,7 +26,10 @@ const (
 func (s *Service) answer(c *gin.Context, err error, dialog string) {
 	c.Abort()
 	httpapi.RetryAfter(c, err)
-	_ = s.site.Answer(c, httpapi.StatusOf(err), web.Outcome{Message: s.explain(c, err), Dialog: dialog})
+	failed := s.site.Answer(c, httpapi.StatusOf(err), web.Outcome{Message: s.explain(c, err), Dialog: dialog})
+	if failed != nil {
+		s.answer(c, failed, dialog)
+	}
 }
 
 // Act makes a handler of an action, which has its form.

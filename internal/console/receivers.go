@@ -3,9 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/supplyhub/supplyhub/internal/errs"
@@ -87,14 +85,17 @@ func (s *views) receiverOf(ctx context.Context, supplier string) (*receiver, err
 // illReceivers returns those that fail, then those that are paused, or one of the two.
 func illReceivers(states map[string]receivers.ReceiverState, state string) []receiver {
 	var ill []receiver
-	for _, id := range slices.Sorted(maps.Keys(states)) {
-		if r := receiverIn(id, states[id]); state == "" || state == r.State {
+	for id, is := range states {
+		if r := receiverIn(id, is); state == "" || state == r.State {
 			ill = append(ill, r)
 		}
 	}
-	slices.SortStableFunc(ill, func(a, b receiver) int { return cmp.Compare(a.State, b.State) })
+	slices.SortFunc(ill, func(a, b receiver) int { return cmp.Compare(a.place(), b.place()) })
 	return ill
 }
+
+// place returns the receiver's place in the list, whatever becomes of those before it.
+func (r receiver) place() string { return r.State + "~" + r.SupplierID }
 
 func receiverIn(supplierID string, state receivers.ReceiverState) receiver {
 	return receiver{SupplierID: supplierID, Condition: state.Condition()}
@@ -147,15 +148,12 @@ func (s *views) healthy(ctx context.Context, after, state string, ill map[string
 	return page, after, s.describe(ctx, page)
 }
 
-// pageOf cuts a page out of a list that is in memory.
-func pageOf[T any](all []T, after string) (page []T, next string) {
-	from, err := strconv.Atoi(after)
-	if err != nil || from < 0 || from > len(all) {
-		from = 0
+// pageOf cuts the page behind a place out of the list.
+func pageOf(all []receiver, after string) (page []receiver, next string) {
+	all = slices.DeleteFunc(all, func(r receiver) bool { return r.place() <= after })
+	page = append([]receiver{}, all[:min(rows, len(all))]...)
+	if len(page) < len(all) {
+		next = page[len(page)-1].place()
 	}
-	to := min(from+rows, len(all))
-	if to < len(all) {
-		next = strconv.Itoa(to)
-	}
-	return append([]T{}, all[from:to]...), next
+	return page, next
 }

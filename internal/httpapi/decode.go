@@ -63,7 +63,7 @@ func Proper(c *gin.Context) error {
 	if c.Request.ContentLength >= 0 {
 		return announced(c, heldBy(c).limit())
 	}
-	raw, err := PeekBody(c, true)
+	raw, err := PeekBody(c, heldBy(c).caller != "")
 	c.Request.ContentLength = int64(len(raw))
 	return err
 }
@@ -75,17 +75,6 @@ func announced(c *gin.Context, limit int64) error {
 	}
 	dropBody(c)
 	return tooLarge(c, limit)
-}
-
-// SkipBody leaves the body of a route that takes none where it is. Errors: errs.TooLarge over what ReadJSON reads of
-// this sender.
-func SkipBody(c *gin.Context) error {
-	limit := heldBy(c).limit()
-	if c.Request.ContentLength >= 0 {
-		return announced(c, limit)
-	}
-	_, err := readBody(c, limit)
-	return err
 }
 
 // ReadForm reads the body of a page's form, for gin's PostForm. Errors: ReadJSON's.

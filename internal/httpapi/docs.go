@@ -57,14 +57,16 @@ func Docs(version string) Handler {
 		case !known:
 			return errs.New(errs.NotFound, "There is no such resource.")
 		}
+		if !own {
+			if err := Hold(c, copiedBytes); err != nil {
+				return err
+			}
+		}
 		c.Header("Content-Security-Policy", docsPolicy)
 		c.Header("Cache-Control", "public, max-age=300")
 		if own {
 			Shared(c, http.StatusOK, file.mediaType, file.content)
 			return nil
-		}
-		if err := Hold(c, copiedBytes); err != nil {
-			return err
 		}
 		c.Request.Header.Del("Range") // the files come whole or not at all
 		swagger.ServeHTTP(c.Writer, c.Request)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -29,7 +30,12 @@ var docsPages = []string{"/docs", "/docs/requests", "/docs/authentication", "/do
 // docsService serves the documentation as the service does.
 func docsService(t *testing.T) http.Handler {
 	t.Helper()
-	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler)})
+	return docsServiceWith(t, nil)
+}
+
+func docsServiceWith(t *testing.T, ledger *httpapi.Ledger) *gin.Engine {
+	t.Helper()
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler), Ledger: ledger})
 	engine.GET("/openapi.json", httpapi.Handle(httpapi.OpenAPI(docsVersion)))
 	docs := httpapi.Docs(docsVersion)
 	engine.GET("/docs", httpapi.Handle(docs))
@@ -170,6 +176,34 @@ func TestOpenAPI_carries_the_version_of_the_build(t *testing.T) {
 		document.Info.Version != docsVersion {
 		t.Errorf("%v, version %q", err, document.Info.Version)
 	}
+}
+
+// A cache would keep the refusal of a moment for minutes, and a browser would take it for the document with that ETag.
+func TestDocs_that_there_is_no_memory_for_are_unavailable_for_that_moment_alone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := docsServiceWith(t, httpapi.NewLedger(1<<16, 1<<16))
+		paths := []string{"/openapi.json", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"}
+		engine.GET("/hold", func(c *gin.Context) {
+			if err := httpapi.Hold(c, 1<<40); err != nil { // as much as one caller can have
+				t.Error(err)
+			}
+			for _, path := range paths {
+				w := fetch(t, engine, path)
+				if h := w.Header(); w.Code != http.StatusServiceUnavailable || h.Get("Retry-After") != "1" ||
+					h.Get("Cache-Control") != "" || h.Get("ETag") != "" || h.Get("Content-Type") != "application/problem+json" {
+					t.Errorf("%s: %d %v", path, w.Code, h)
+				}
+			}
+		})
+		fetch(t, engine, "/hold")
+		for _, path := range paths {
+			if w := fetch(t, engine, path); w.Code != http.StatusOK || w.Header().Get("ETag") == "" ||
+				!strings.HasPrefix(w.Header().Get("Cache-Control"), "public") {
+				t.Errorf("%s with memory: %d %v", path, w.Code, w.Header())
+			}
+		}
+	})
 }
 
 func TestDocs_show_a_whole_game_as_the_reference_has_it(t *testing.T) {

@@ -45,13 +45,13 @@ func OpenAPI(version string) Handler {
 		if err != nil {
 			return err
 		}
+		if err := Hold(c, copiedBytes); err != nil {
+			return err
+		}
 		c.Header("Cache-Control", "public, max-age=300")
 		c.Header("Content-Type", "application/json; charset=utf-8")
 		c.Header("ETag", tag)
 		c.Request.Header.Del("Range") // it comes whole or not at all
-		if err := Hold(c, copiedBytes); err != nil {
-			return err
-		}
 		http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(document))
 		return nil
 	}

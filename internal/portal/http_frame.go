@@ -53,7 +53,9 @@ func (s *Service) Fail(c *gin.Context, err error) {
 		_ = c.Error(err) // the access log shows it
 	}
 	if changes(c.Request) {
-		_ = s.site.Answer(c, status, web.Outcome{Message: s.explain(c, err)})
+		if err := s.site.Answer(c, status, web.Outcome{Message: s.explain(c, err)}); err != nil {
+			s.Fail(c, err)
+		}
 		return
 	}
 	page, view := "error", frame(c, "none", failure{Status: status, Message: s.explain(c, err)})

@@ -80,12 +80,11 @@ func (s *Service) admit(c *gin.Context, requester string) (request, error) {
 		return request{}, errs.New(errs.Unauthenticated, "The key is missing or invalid.")
 	}
 	httpapi.Known(c, requester)
-	values, err := httpapi.Query(c)
-	if err != nil {
+	if err := httpapi.Proper(c); err != nil {
 		return request{}, err
 	}
 	current, away := s.settings.current(c.Request.Context())
-	asked, err := s.parse(values, current)
+	asked, err := s.parse(c.Request.URL.Query(), current)
 	return asked, cmp.Or(err, away)
 }
 
@@ -171,12 +170,15 @@ func RenderError(c *gin.Context, err error) {
 	short, known := map[int]string{
 		http.StatusBadRequest: "INVALID_PARAMETERS", http.StatusUnauthorized: "UNAUTHORIZED",
 		http.StatusTooManyRequests: "RATE_LIMIT_EXCEEDED", http.StatusServiceUnavailable: "SERVICE_UNAVAILABLE",
+		http.StatusRequestEntityTooLarge: "INVALID_PARAMETERS",
 	}[status]
 	if !known {
 		status, short, text = http.StatusInternalServerError, "SCOREBOARD_ERROR", "The scoreboard could not be fetched."
 	}
 	httpapi.RetryAfter(c, err)
-	_ = httpapi.JSON(c, status, failed(status, short, text))
+	if err := httpapi.JSON(c, status, failed(status, short, text)); err != nil { // it names many violations
+		RenderError(c, err)
+	}
 }
 
 // detail returns the error's text for the caller, with every violation.

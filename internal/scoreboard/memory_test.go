@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,26 +33,51 @@ func TestMemory_of_a_caller_with_the_key_is_not_the_strangers(t *testing.T) {
 			d.primary.board = func(context.Context) (scoreboard.Board, error) {
 				return games(slices.Repeat([]string{"2026-11-21T20:00:00Z"}, 100)...), nil // more than a connection is counted with
 			}
-			const bytes = 32 << 10
-			d.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler),
-				Ledger: httpapi.NewLedger(bytes, bytes)})
-			d.engine.POST("/", httpapi.HandleWith(d.Show, scoreboard.RenderError))
-			var w *httptest.ResponseRecorder
-			d.engine.POST("/hold", func(c *gin.Context) {
-				httpapi.Known(c, test.holder)
-				if err := httpapi.Hold(c, 1<<40); err != nil { // as much as one caller can have
-					t.Error(err)
-				}
-				w = d.ask("")
-			})
-			d.engine.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/hold", nil))
-			var envelope struct{ HttpStatusCode int }
-			if err := json.Unmarshal(w.Body.Bytes(), &envelope); err != nil {
-				t.Fatal(err)
-			}
-			if w.Code != test.want || test.want != 200 && envelope.HttpStatusCode != test.want {
+			w, status, _ := askedWhileHeld(t, d, test.holder, "")
+			if w.Code != test.want || test.want != 200 && status != test.want {
 				t.Errorf("%d %.300s", w.Code, w.Body)
 			}
 		})
+	}
+}
+
+// askedWhileHeld asks while the holder, "" for a stranger, has as much memory as one caller can have. It returns the
+// answer and what its envelope says.
+func askedWhileHeld(t *testing.T, d *rig, holder, query string) (w *httptest.ResponseRecorder, status int,
+	short string) {
+	t.Helper()
+	const bytes = 32 << 10
+	d.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler),
+		Ledger: httpapi.NewLedger(bytes, bytes)})
+	d.engine.POST("/", httpapi.HandleWith(d.Show, scoreboard.RenderError))
+	d.engine.POST("/hold", func(c *gin.Context) {
+		httpapi.Known(c, holder)
+		if err := httpapi.Hold(c, 1<<40); err != nil { // as much as one caller can have
+			t.Error(err)
+		}
+		w = d.ask(query)
+	})
+	d.engine.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/hold", nil))
+	var envelope struct {
+		HttpStatusCode int
+		ShortMessage   string
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &envelope); err != nil {
+		t.Fatalf("%d %q: %v", w.Code, w.Body, err)
+	}
+	return w, envelope.HttpStatusCode, envelope.ShortMessage
+}
+
+// A refusal that names a thousand violations is larger than a connection is counted with: it once was an empty 200.
+func TestRefusal_that_there_is_no_memory_for_is_a_503_in_the_envelope(t *testing.T) {
+	t.Parallel()
+	d := newRig(t, databasetest.Open(t, database.SQLite), noon(), time.Minute)
+	w, status, short := askedWhileHeld(t, d, "loop", "?"+strings.Repeat("%zz&", 1000))
+	if w.Code != http.StatusServiceUnavailable || status != w.Code || short != "SERVICE_UNAVAILABLE" ||
+		w.Header().Get("Retry-After") != "1" || w.Header().Get("X-RateLimit-Remaining") != "80" {
+		t.Errorf("%d %v %.300s", w.Code, w.Header(), w.Body)
+	}
+	if w := d.ask("?" + strings.Repeat("%zz&", 1000)); w.Code != http.StatusBadRequest {
+		t.Errorf("with memory: %d", w.Code)
 	}
 }

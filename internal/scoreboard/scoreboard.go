@@ -23,9 +23,9 @@ import (
 
 // The path of a question: the key and the parameters are checked, a unit of the requester's day is spent, and only
 // then is anything asked. An answer is remembered for SCOREBOARD_CACHE_TTL; equal questions at one moment share one
-// call of the provider, at most sixteen different ones at once, ten seconds at most. A provider that says when to come
-// back is not asked until then: after a 429 of the primary one the second one answers meanwhile; after no other failure
-// does it.
+// call of the provider, at most sixteen different ones at once, ten seconds at most. A provider whose 503 says when to
+// come back is not asked until then, nor the primary one after a 429: then the second one answers meanwhile; after no
+// other failure does it.
 
 const (
 	deadline      = 10 * time.Second // of a whole answer, both providers included

@@ -2,8 +2,10 @@ package supplierauth_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +116,45 @@ func TestFlood_of_sessions_ends_the_oldest_of_a_thousand(t *testing.T) {
 		a.tokens(b.refresh(untouched.RefreshToken))
 		if n := a.sessions(s.Supplier.ID); n != 1000 {
 			t.Errorf("%d rows, want 1,000 live sessions", n)
+		}
+	})
+}
+
+// Such a call once began a session and ended it again, and with it the oldest of a thousand.
+func TestToken_with_a_body_that_is_too_large_begins_no_session_and_ends_none(t *testing.T) {
+	t.Parallel()
+	databasetest.Each(t, func(t *testing.T, db *database.DB) {
+		r := newReplica(t, db, newClock(), nil)
+		s := r.supplier(nil)
+		oldest := r.tokens(r.token(s.APIKey))
+		r.clock.advance(time.Minute)
+		r.fill(s.Supplier.ID, 999)
+		exchange := func(key, body string, chunked bool) *httptest.ResponseRecorder {
+			var sent io.Reader = strings.NewReader(body)
+			if chunked { // its length is not announced
+				sent = struct{ io.Reader }{sent}
+			}
+			request := httptest.NewRequest(http.MethodPost, "/token", sent)
+			request.Header.Set("X-Api-Key", key)
+			w := httptest.NewRecorder()
+			r.engine.ServeHTTP(w, request)
+			return w
+		}
+		for _, size := range []int{16<<10 + 1, 1<<20 + 1} {
+			for _, chunked := range []bool{false, true} {
+				body := strings.Repeat(" ", size)
+				if w := exchange(s.APIKey, body, chunked); w.Code != http.StatusRequestEntityTooLarge {
+					t.Errorf("%d bytes, in chunks %t: %d %.100s", size, chunked, w.Code, w.Body)
+				}
+				r.refused(exchange(s.APIKey+"x", body, chunked), "invalid_client")
+			}
+		}
+		if n := r.sessions(s.Supplier.ID); n != 1000 {
+			t.Errorf("%d sessions, want the 1,000 from before", n)
+		}
+		r.tokens(r.refresh(oldest.RefreshToken))
+		for _, chunked := range []bool{false, true} {
+			r.tokens(exchange(s.APIKey, strings.Repeat(" ", 16<<10), chunked))
 		}
 	})
 }

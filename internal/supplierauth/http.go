@@ -29,15 +29,8 @@ func (s Handlers) Token(c *gin.Context) error {
 	if len(keys) != 1 { // of two, a proxy and we might take different ones
 		return refuseClient()
 	}
-	_, fault := httpapi.Query(c)
-	pair, err := s.Exchange(c.Request.Context(), keys[0], fault)
-	if err != nil {
-		return err
-	}
-	if long := httpapi.SkipBody(c); long != nil {
-		return errors.Join(long, s.revoke(c.Request.Context(), pair.RefreshToken))
-	}
-	return httpapi.JSON(c, http.StatusOK, pair)
+	pair, err := s.Exchange(c.Request.Context(), keys[0], httpapi.Proper(c))
+	return httpapi.Answer(c, pair, err)
 }
 
 // Refresh rotates a refresh token (specification 4.2). Every fault of the body is invalid_grant.

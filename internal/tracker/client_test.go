@@ -38,3 +38,18 @@ func TestClient_that_is_changed_twice_at_one_moment_is_changed_for_who_looked_in
 		}
 	})
 }
+
+// A cache takes an answer whose key it does not know of for one that anyone may have.
+func TestListings_and_their_refusals_are_kept_by_no_cache(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, databasetest.Open(t, database.SQLite))
+	f.load(row{Label: "r1", Device: 1, Loaded: "2026-11-20"})
+	for key, want := range map[string]int{f.client.APIKey: http.StatusOK, "wrong": http.StatusForbidden} {
+		for _, path := range []string{"/list", "/snapshot"} {
+			w := answer(f.engine, key, path)
+			if kept := w.Header().Get("Cache-Control"); w.Code != want || kept != "no-store" {
+				t.Errorf("%s: %d with Cache-Control %q, want %d with no-store", path, w.Code, kept, want)
+			}
+		}
+	}
+}

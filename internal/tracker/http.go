@@ -74,9 +74,8 @@ func (s *Service) asKnownNow(ctx context.Context, who caller, q query,
 
 // readQuery reads the parameters, with every violation.
 func readQuery(c *gin.Context) (query, error) {
-	values, err := httpapi.Query(c)
-	if err != nil {
+	if err := httpapi.Proper(c); err != nil {
 		return query{}, err
 	}
-	return parseQuery(values)
+	return parseQuery(c.Request.URL.Query())
 }

@@ -30,6 +30,7 @@ type callerKey struct{}
 // ClientKey lets a request pass that carries the key of an active client. Errors: errs.Forbidden.
 func (s *Service) ClientKey() gin.HandlerFunc {
 	return httpapi.Handle(func(c *gin.Context) error {
+		c.Header("Cache-Control", "no-store") // unlike an Authorization header, a key of our own keeps no cache from storing
 		values := c.Request.Header.Values(keyHeader)
 		if len(values) != 1 {
 			return refusedKey()

@@ -115,6 +115,26 @@ func TestRequest_that_failed_says_why_and_can_be_estimated_again(t *testing.T) {
 	}
 }
 
+func TestPostEstimates_without_a_timestamp_are_of_now_and_stored(t *testing.T) {
+	t.Parallel()
+	s := clienttest.New(clienttest.Config{Scopes: []string{"material-requests", "estimates:write"}})
+	c, ctx := s.Client(), t.Context()
+	s.HoldEstimates()
+	if err := c.CreateRequest(ctx, newRequest(1)); err != nil {
+		t.Fatal(err)
+	}
+	own := webhook.Event{Type: webhook.TypeEstimated, Data: webhook.Data{SupplierID: s.SupplierID, RequestID: 1,
+		ShopCode: "SP-0042", Estimates: []webhook.Estimate{{EstimateID: "own", Service: "road", Carrier: "Own fleet",
+			Currency: "BRL", DispatchDate: "2026-11-23", DeliveryDate: "2026-11-27", ValidUntil: time.Now().Add(time.Hour)}}}}
+	if err := c.PostEstimates(ctx, own); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.Request(ctx, 1); err != nil || r.Status != client.Estimated || len(r.Estimates) != 1 ||
+		r.Estimates[0].EstimateID != "own" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
 func TestWait_goes_on_for_as_long_as_the_context(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -153,10 +154,12 @@ func (c *Client) Select(ctx context.Context, id int64, estimateID string) (Selec
 	})
 }
 
-// PostEstimates hands the service estimates of the supplier's own. It needs the scope estimates:write.
+// PostEstimates hands the service estimates of the supplier's own. It needs the scope estimates:write. Without a
+// Timestamp they are of now; those that are older than others of the request change nothing.
 func (c *Client) PostEstimates(ctx context.Context, e webhook.Event) error {
 	e.Data.Estimates = append([]webhook.Estimate{}, e.Data.Estimates...) // nil would be null, which is refused
 	e.Data.Unavailable = append([]webhook.Unavailable{}, e.Data.Unavailable...)
+	e.Timestamp = cmp.Or(e.Timestamp, time.Now().UTC())
 	return c.do(ctx, call{method: http.MethodPost, path: requestPath(e.Data.RequestID) + "/delivery-estimates", body: e,
 		safe: true, members: requestMembers}, nil)
 }

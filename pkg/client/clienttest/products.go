@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"reflect"
@@ -55,18 +56,18 @@ func changeShape(c *check, at string, body jsontext.Value) {
 
 // store applies the change and returns what became of the product; found is false when there is none to deactivate.
 func (s *Server) store(c change) (status string, found bool) {
-	known := s.products[c.Product.SKU]
+	known, at := s.products[c.Product.SKU], cmp.Or(c.UpdatedAt, time.Now())
 	switch {
 	case known == nil && c.Action == "deactivate":
 		return "", false
 	case known == nil:
-		s.products[c.Product.SKU] = &product{Product: c.Product, updatedAt: c.UpdatedAt}
+		s.products[c.Product.SKU] = &product{Product: c.Product, updatedAt: at}
 		return "created", true
 	case !c.UpdatedAt.IsZero() && c.UpdatedAt.Before(known.updatedAt):
 		return "stale", true
 	}
-	if c.UpdatedAt.After(known.updatedAt) {
-		known.updatedAt = c.UpdatedAt
+	if at.After(known.updatedAt) {
+		known.updatedAt = at
 	}
 	switch {
 	case c.Action == "deactivate" && !known.inactive:

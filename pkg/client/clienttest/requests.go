@@ -30,6 +30,7 @@ type request struct {
 	Failure     *string               `json:"failure"`
 
 	round      int
+	since      time.Time // older events of the supplier's own change nothing
 	selectedAt time.Time
 	changed    chan struct{} // closed when the status changes
 }
@@ -84,7 +85,7 @@ func (s *Server) createRequest(r *http.Request) answer {
 	}
 	now := time.Now().UTC()
 	fresh := &request{asked: body, Status: "enqueued", CreatedAt: now, UpdatedAt: now, Estimates: []webhook.Estimate{},
-		Unavailable: []webhook.Unavailable{}, changed: make(chan struct{}), round: 1}
+		Unavailable: []webhook.Unavailable{}, changed: make(chan struct{}), round: 1, since: now.Add(-eventSkew)}
 	s.requests[fresh.ID] = fresh
 	s.order = append(s.order, fresh.ID)
 	s.estimateSoon(r.Context(), fresh)
@@ -198,6 +199,7 @@ func (s *Server) reestimate(r *http.Request) answer {
 		known.Estimates, known.Unavailable, known.Failure = []webhook.Estimate{}, []webhook.Unavailable{}, nil
 		known.round++
 		known.become("enqueued")
+		known.since = known.UpdatedAt.Add(-eventSkew)
 		s.estimateSoon(r.Context(), known)
 	}
 	return enqueued(http.StatusAccepted, known.ID)
@@ -253,11 +255,14 @@ func (s *Server) receiveEstimates(r *http.Request) answer {
 		return refuse(http.StatusNotFound, "There is no such material request.")
 	case refused != nil:
 		return *refused
+	case e.Timestamp.Before(known.since):
 	case known.Status == "selected":
 		return refuse(http.StatusConflict, "An estimate of this request is selected already.")
+	default:
+		known.Estimates, known.Unavailable = append([]webhook.Estimate{}, e.Data.Estimates...),
+			append([]webhook.Unavailable{}, e.Data.Unavailable...)
+		known.since, known.Failure = e.Timestamp, nil
+		known.become("estimated")
 	}
-	known.Estimates, known.Unavailable = append([]webhook.Estimate{}, e.Data.Estimates...),
-		append([]webhook.Unavailable{}, e.Data.Unavailable...)
-	known.become("estimated")
 	return ok(map[string]any{"status": "estimated", "id": known.ID})
 }
