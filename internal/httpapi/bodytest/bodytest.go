@@ -1,10 +1,12 @@
-// Package bodytest measures, for tests, what it costs to read, validate and refuse a body.
+// Package bodytest measures, for tests, what it costs to read, validate and refuse a body, and refuses without memory.
 package bodytest
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,4 +97,35 @@ func hostile() (texts []string) {
 		}
 	}
 	return texts
+}
+
+// RefuseWithoutMemory lets a page refuse a form for a thousand faults, which is more than a connection is counted with,
+// while another call has as much memory as one caller can have. The answer's message must begin so.
+func RefuseWithoutMemory(t *testing.T, page func(httpapi.Handler) gin.HandlerFunc, message string) {
+	t.Helper()
+	const bytes = 32 << 10
+	engine := httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler),
+		Ledger: httpapi.NewLedger(bytes, bytes)})
+	many := slices.Repeat([]errs.Violation{errs.InParameter("since", "must be a date and time")}, 1000)
+	engine.POST("/act", page(func(*gin.Context) error { return errs.InvalidInput("The form is not valid.", many...) }))
+	post := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))
+		return w
+	}
+	var w *httptest.ResponseRecorder
+	engine.POST("/hold", func(c *gin.Context) {
+		if err := httpapi.Hold(c, 1<<40); err != nil {
+			t.Error(err)
+		}
+		w = post("/act")
+	})
+	post("/hold")
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" ||
+		!strings.HasPrefix(w.Body.String(), `{"message":"`+message) {
+		t.Errorf("%d %v %.300q", w.Code, w.Header(), w.Body)
+	}
+	if w := post("/act"); w.Code != http.StatusBadRequest {
+		t.Errorf("with memory: %d", w.Code)
+	}
 }
