@@ -169,7 +169,7 @@ func sameIn(t *testing.T, processes []*apptest.Process, names ...string) {
 }
 
 // aGaugesAge is how old what is shown may be; the rest is for a test's own machine.
-const aGaugesAge = 15*time.Second + 8*time.Second
+const aGaugesAge = 15*time.Second + 3*time.Second
 
 // deadRows are so many deliveries that were given up.
 func deadRows(n int) string {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/httpapi/bodytest"
 	"github.com/supplyhub/supplyhub/pkg/webhook"
 )
 
@@ -184,10 +185,7 @@ func TestDocs_that_there_is_no_memory_for_are_unavailable_for_that_moment_alone(
 	synctest.Test(t, func(t *testing.T) {
 		engine := docsServiceWith(t, httpapi.NewLedger(1<<16, 1<<16))
 		paths := []string{"/openapi.json", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js"}
-		engine.GET("/hold", func(c *gin.Context) {
-			if err := httpapi.Hold(c, 1<<40); err != nil { // as much as one caller can have
-				t.Error(err)
-			}
+		bodytest.WhileHeld(t, engine, "", func() {
 			for _, path := range paths {
 				w := fetch(t, engine, path)
 				if h := w.Header(); w.Code != http.StatusServiceUnavailable || h.Get("Retry-After") != "1" ||
@@ -196,7 +194,6 @@ func TestDocs_that_there_is_no_memory_for_are_unavailable_for_that_moment_alone(
 				}
 			}
 		})
-		fetch(t, engine, "/hold")
 		for _, path := range paths {
 			if w := fetch(t, engine, path); w.Code != http.StatusOK || w.Header().Get("ETag") == "" ||
 				!strings.HasPrefix(w.Header().Get("Cache-Control"), "public") {

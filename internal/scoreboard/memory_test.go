@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/database/databasetest"
 	"github.com/supplyhub/supplyhub/internal/httpapi"
+	"github.com/supplyhub/supplyhub/internal/httpapi/bodytest"
 	"github.com/supplyhub/supplyhub/internal/scoreboard"
 )
 
@@ -50,14 +49,7 @@ func askedWhileHeld(t *testing.T, d *rig, holder, query string) (w *httptest.Res
 	d.engine = httpapi.NewEngine(httpapi.EngineConfig{Log: slog.New(slog.DiscardHandler),
 		Ledger: httpapi.NewLedger(bytes, bytes)})
 	d.engine.POST("/", httpapi.HandleWith(d.Show, scoreboard.RenderError))
-	d.engine.POST("/hold", func(c *gin.Context) {
-		httpapi.Known(c, holder)
-		if err := httpapi.Hold(c, 1<<40); err != nil { // as much as one caller can have
-			t.Error(err)
-		}
-		w = d.ask(query)
-	})
-	d.engine.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/hold", nil))
+	bodytest.WhileHeld(t, d.engine, holder, func() { w = d.ask(query) })
 	var envelope struct {
 		HttpStatusCode int
 		ShortMessage   string

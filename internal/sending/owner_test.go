@@ -180,26 +180,16 @@ func TestReceiver_sees_no_more_calls_at_once_than_its_limit_from_all_workers_whi
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		const limit = 3
-		var now, most atomic.Int64
+		var calls concurrency
 		team := newTeam(t, db, 3, nil, func(_ int, _ http.ResponseWriter, r *http.Request) {
-			n := now.Add(1)
-			defer now.Add(-1)
-			for {
-				if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
-					break
-				}
-			}
+			defer calls.enter()()
 			select {
 			case <-time.After(20 * time.Millisecond):
 			case <-r.Context().Done():
 			}
 		})
 		first := team.workers[0]
-		first.suppliers.mu.Lock()
-		acme := first.suppliers.known["acme"]
-		acme.Concurrency = limit
-		first.suppliers.known["acme"] = acme
-		first.suppliers.mu.Unlock()
+		first.suppliers.limit("acme", limit)
 		for i := range 60 {
 			if i == 30 {
 				if err := team.stops[2](); err != nil {
@@ -209,7 +199,7 @@ func TestReceiver_sees_no_more_calls_at_once_than_its_limit_from_all_workers_whi
 			team.workers[i%2].add(event("acme", int64(i), 1))
 		}
 		first.settled()
-		if m := most.Load(); m > limit {
+		if m := calls.most.Load(); m > limit {
 			t.Errorf("%d calls at once, the limit is %d", m, limit)
 		}
 		team.oneCallEach(t, 60, 1)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -132,19 +131,11 @@ func TestReceiver_is_called_by_the_limit_that_it_has_now_when_all_becomes_due(t 
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		const n, limit = 40, 2
-		var mu sync.Mutex
-		var now, most int
-		count := func(by int) {
-			mu.Lock()
-			defer mu.Unlock()
-			now += by
-			most = max(most, now)
-		}
+		var calls concurrency
 		r := newRig(t, db, setup{idle: true, deps: func(d *sending.Deps) { d.Concurrency = 64 },
 			acme: func(_ int, _ http.ResponseWriter, _ *http.Request) {
-				count(1)
-				time.Sleep(time.Millisecond)
-				count(-1)
+				defer calls.enter()()
+				time.Sleep(time.Millisecond) // so that calls overlap
 			}})
 		for id := range int64(n) {
 			r.add(event("acme", id, 1))
@@ -152,9 +143,8 @@ func TestReceiver_is_called_by_the_limit_that_it_has_now_when_all_becomes_due(t 
 		r.suppliers.limit("acme", limit)
 		r.start()
 		wait.Until(t, "all are sent", func() bool { return len(r.acme.got()) == n })
-		if mu.Lock(); most > limit {
-			t.Errorf("%d calls at once, at most %d may be", most, limit)
+		if n := calls.most.Load(); n > limit {
+			t.Errorf("%d calls at once, at most %d may be", n, limit)
 		}
-		mu.Unlock()
 	})
 }

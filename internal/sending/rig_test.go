@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,6 +100,17 @@ func (s *suppliers) limit(id string, calls int) {
 	r := s.known[id]
 	r.Concurrency = calls
 	s.known[id] = r
+}
+
+// concurrency counts the calls that are under way, and the most of them at once.
+type concurrency struct{ now, most atomic.Int64 }
+
+// enter counts a call until it leaves.
+func (c *concurrency) enter() (leave func()) {
+	n := c.now.Add(1)
+	for m := c.most.Load(); n > m && !c.most.CompareAndSwap(m, n); m = c.most.Load() {
+	}
+	return func() { c.now.Add(-1) }
 }
 
 // ledger notes what it is called with.

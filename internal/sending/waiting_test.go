@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,17 +198,12 @@ func TestPending_delivery_is_sent_by_its_redelivery_and_its_schedule_goes_on(t *
 func TestWorker_makes_at_most_twice_as_many_calls_at_once_as_it_has_slots(t *testing.T) {
 	t.Parallel()
 	const slots, receivers = 4, 20
-	var now, most atomic.Int64
+	var calls concurrency
 	free := make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	slow := func(_ int, _ http.ResponseWriter, _ *http.Request) {
-		for n := now.Add(1); ; {
-			if before := most.Load(); before >= n || most.CompareAndSwap(before, n) {
-				break
-			}
-		}
+		defer calls.enter()()
 		<-free
-		now.Add(-1)
 	}
 	r := newRig(t, databasetest.Open(t, database.Postgres), setup{own: slow, acme: slow,
 		deps: func(d *sending.Deps) { d.Concurrency, d.Timeout = slots, time.Minute }})
@@ -221,10 +215,10 @@ func TestWorker_makes_at_most_twice_as_many_calls_at_once_as_it_has_slots(t *tes
 		events = append(events, event(supplier, i+1, 1))
 	}
 	r.add(events...)
-	wait.Until(t, "slow receivers have more calls than there are slots", func() bool { return most.Load() > slots })
+	wait.Until(t, "slow receivers have more calls than there are slots", func() bool { return calls.most.Load() > slots })
 	release()
 	r.settled()
-	if n := most.Load(); n > 2*slots {
+	if n := calls.most.Load(); n > 2*slots {
 		t.Errorf("%d calls at once with %d slots", n, slots)
 	}
 }

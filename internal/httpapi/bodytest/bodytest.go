@@ -99,6 +99,19 @@ func hostile() (texts []string) {
 	return texts
 }
 
+// WhileHeld does something while a call of the holder, "" for a stranger, has as much memory as one caller can have.
+func WhileHeld(t *testing.T, engine *gin.Engine, holder string, do func()) {
+	t.Helper()
+	engine.POST("/hold", func(c *gin.Context) {
+		httpapi.Known(c, holder)
+		if err := httpapi.Hold(c, 1<<40); err != nil {
+			t.Error(err)
+		}
+		do()
+	})
+	engine.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hold", nil))
+}
+
 // RefuseWithoutMemory lets a page refuse a form for a thousand faults, which is more than a connection is counted with,
 // while another call has as much memory as one caller can have. The answer's message must begin so.
 func RefuseWithoutMemory(t *testing.T, page func(httpapi.Handler) gin.HandlerFunc, message string) {
@@ -114,13 +127,7 @@ func RefuseWithoutMemory(t *testing.T, page func(httpapi.Handler) gin.HandlerFun
 		return w
 	}
 	var w *httptest.ResponseRecorder
-	engine.POST("/hold", func(c *gin.Context) {
-		if err := httpapi.Hold(c, 1<<40); err != nil {
-			t.Error(err)
-		}
-		w = post("/act")
-	})
-	post("/hold")
+	WhileHeld(t, engine, "", func() { w = post("/act") })
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" ||
 		!strings.HasPrefix(w.Body.String(), `{"message":"`+message) {
 		t.Errorf("%d %v %.300q", w.Code, w.Header(), w.Body)
