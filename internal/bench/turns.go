@@ -33,14 +33,14 @@ type contender struct {
 	peer       bool // the one with River, instead of this service
 
 	*pipeline
-	running []*exec.Cmd // the workers
-	seen    [][]float64 // by figure, one of each round
+	running []*exec.Cmd              // the workers
+	seen    [len(compared)][]float64 // by figure, one of each round
 }
 
 const deliveredFigure, cpuFigure = 1, 2 // in compared
 
 // compared are the figures of a burst, as they are printed.
-var compared = []struct{ name, form string }{
+var compared = [...]struct{ name, form string }{
 	{"accepted/s", "%.0f"},
 	{"delivered/s", "%.0f"},
 	{"CPU s per 1,000", "%.3f"},
@@ -56,9 +56,8 @@ var compared = []struct{ name, form string }{
 }
 
 // turnsBench compares this tree with the checkouts OTHER names (default: this tree) on a machine whose speed changes by
-// the minute: all stacks are up and take turns of a few seconds, there and back in each of ROUNDS. The others'
-// processes have OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so
-// many workers.
+// the minute: all stacks are up and take turns of a few seconds, twice in each of ROUNDS. The others' processes have
+// OTHER_ENV (NAME=value ...) besides, and for each number in OTHER_WORKERS there is one stack with so many workers.
 func turnsBench(ctx context.Context) error {
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), strconv.Itoa(roundsDefault)))
 	if err != nil {
@@ -96,8 +95,25 @@ func scale(ctx context.Context) error {
 // have the same share of a machine whose speed changes, and PostgreSQL's common processes count for neither.
 var atOnce = os.Getenv("AT_ONCE") != ""
 
-// inTurns measures the contenders burst by burst and prints them.
+// inTurns measures the contenders and prints them. In each round their stacks were started in this order once and in
+// the other one once: on a busy day those that were started last looked a third faster, whichever these were.
 func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
+	order := slices.Clone(contenders)
+	for range 2 {
+		if err := bursts(ctx, order, rounds); err != nil {
+			return err
+		}
+		slices.Reverse(order)
+	}
+	for _, c := range contenders {
+		c.pairUp()
+	}
+	show(contenders)
+	return nil
+}
+
+// bursts starts the contenders' stacks and makes so many bursts with each.
+func bursts(ctx context.Context, contenders []*contender, each int) error {
 	for _, c := range contenders {
 		s, err := newStackOf(ctx, c.tree)
 		if s != nil {
@@ -111,33 +127,28 @@ func inTurns(ctx context.Context, contenders []*contender, rounds int) error {
 		}
 	}
 	order := slices.Clone(contenders)
-	for range 2 * rounds {
-		bursts, running := errgroup.WithContext(ctx)
+	for range each {
+		group, running := errgroup.WithContext(ctx)
 		if !atOnce {
-			bursts.SetLimit(1)
+			group.SetLimit(1)
 		}
 		for _, c := range order {
-			bursts.Go(func() error {
+			group.Go(func() error {
 				if err := c.burst(running); err != nil {
 					return fmt.Errorf("%s: %w", c.name, err)
 				}
 				return nil
 			})
 		}
-		if err := bursts.Wait(); err != nil {
+		if err := group.Wait(); err != nil {
 			return err
 		}
-		slices.Reverse(order) // a burst costs more right after one of the same stack: each is that once a round
+		slices.Reverse(order) // a burst costs more right after one of the same stack: each has as many of those
 	}
-	for _, c := range contenders {
-		c.pairUp()
-	}
-	show(contenders)
 	return nil
 }
 
 func (c *contender) open(ctx context.Context, s *stack) (err error) {
-	c.seen = make([][]float64, len(compared))
 	if c.peer {
 		if c.pipeline, err = s.startPeer(ctx); err != nil {
 			return err
@@ -217,13 +228,14 @@ func (c *contender) busiest(before []time.Duration) float64 {
 	return float64(most) * float64(len(before)) / float64(all)
 }
 
-// pairUp makes one figure a round of the two bursts, there and back.
+// pairUp makes one figure a round of its two bursts, one on each of the stacks.
 func (c *contender) pairUp() {
-	for i, bursts := range c.seen {
-		c.seen[i] = nil
-		for pair := range slices.Chunk(bursts, 2) {
-			c.seen[i] = append(c.seen[i], (pair[0]+pair[1])/2)
+	for i, seen := range c.seen {
+		rounds := len(seen) / 2
+		for round := range rounds {
+			seen[round] = (seen[round] + seen[rounds+round]) / 2
 		}
+		c.seen[i] = seen[:rounds]
 	}
 }
 
