@@ -3,6 +3,7 @@ package deliveries
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -304,12 +305,17 @@ func TestPlans_of_a_request_with_many_rounds_read_what_is_shown_or_asked(t *test
 					return len(found), err
 				}, 0},
 			} {
-				for _, catalog := range []bool{true, false} { // what the server looks up the first time is not the statement's
+				least := int64(math.MaxInt64) // a plan that is made, or made again, reads a few blocks too
+				for range 2 {
 					before := s.blocksRead(ctx, t)
 					n, err := tt.ask(ctx)
-					if read := s.blocksRead(ctx, t) - before; err != nil || stored && n != tt.want || !catalog && read > 300 {
-						t.Errorf("%s: %d, want %d, %d blocks are read: %v", name, n, tt.want, read, err)
+					if err != nil || stored && n != tt.want {
+						t.Errorf("%s: %d, want %d: %v", name, n, tt.want, err)
 					}
+					least = min(least, s.blocksRead(ctx, t)-before)
+				}
+				if least > 300 {
+					t.Errorf("%s: %d blocks are read", name, least)
 				}
 			}
 		}
