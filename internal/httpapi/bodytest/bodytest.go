@@ -2,6 +2,7 @@
 package bodytest
 
 import (
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -128,9 +129,10 @@ func RefuseWithoutMemory(t *testing.T, page func(httpapi.Handler) gin.HandlerFun
 	}
 	var w *httptest.ResponseRecorder
 	WhileHeld(t, engine, "", func() { w = post("/act") })
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" ||
-		!strings.HasPrefix(w.Body.String(), `{"message":"`+message) {
-		t.Errorf("%d %v %.300q", w.Code, w.Header(), w.Body)
+	var outcome struct{ Message string }
+	if err := json.Unmarshal(w.Body.Bytes(), &outcome); err != nil || w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") != "1" || !strings.HasPrefix(outcome.Message, message) {
+		t.Errorf("%d %v %.300q, %v", w.Code, w.Header(), w.Body, err)
 	}
 	if w := post("/act"); w.Code != http.StatusBadRequest {
 		t.Errorf("with memory: %d", w.Code)
