@@ -216,7 +216,7 @@ clean: ## remove what the build made; ./data stays
 bench: ## measure the whole service in turns with one on River that does the same work (about 5 minutes)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench
 
-bench-neighbours: ## measure a healthy supplier next to slow, failing and dead receivers (about 5 minutes)
+bench-neighbours: ## measure a healthy supplier next to slow, failing and dead receivers (about 7 minutes)
 	$(WITHPOSTGRES) -durable $(GO) run ./internal/bench neighbours
 
 bench-receivers: ## measure 1 to 8 workers, and many receivers of which some are dead or slow (about 12 minutes; RECEIVERS=10000 PARTS='scale many')

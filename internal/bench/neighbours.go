@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -13,11 +12,12 @@ import (
 )
 
 const (
-	neighbourRate  = 100                     // requests/s of each supplier
-	webhookTimeout = 5 * time.Second         // of the worker in these runs
-	almostTimeout  = 4800 * time.Millisecond // what the slow receiver takes
-	flapping       = 3 * time.Second         // how long the flapping receiver is well, and then ill
-	deadBacklog    = 50_000                  // deliveries that wait for the dead receiver
+	neighbourRate   = 100 // requests/s of each supplier
+	neighbourRounds = 5
+	webhookTimeout  = 5 * time.Second         // of the worker in these runs
+	almostTimeout   = 4800 * time.Millisecond // what the slow receiver takes
+	flapping        = 3 * time.Second         // how long the flapping receiver is well, and then ill
+	deadBacklog     = 50_000                  // deliveries that wait for the dead receiver
 )
 
 // neighbours measures the latency of a healthy supplier's deliveries while other receivers are not healthy.
@@ -36,61 +36,65 @@ func neighbours(ctx context.Context, s *stack) error {
 	if err := p.tidy(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("publish to delivery of a healthy supplier at %d requests/s, with another supplier\n", neighbourRate)
-	alone, err := p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, neighbourRate) })
-	if err != nil {
-		return err
+	alone := func() (loadResult, error) { return p.run(ctx, loadDuration, neighbourRate) }
+	among := func(handle http.HandlerFunc) func() (loadResult, error) {
+		return func() (loadResult, error) { return p.among(ctx, handle) }
 	}
-	show := func(name string, r loadResult) {
-		fmt.Printf("  %-44s p50 %s  p99 %s  %.2f times\n", name, milliseconds(r.Delivery50), milliseconds(r.Delivery99),
-			float64(r.Delivery99)/float64(alone.Delivery99))
-	}
-	show("alone", alone)
 	start := time.Now()
-	for _, n := range []struct {
-		name   string
-		handle http.HandlerFunc
-	}{
-		{"that is healthy too", func(http.ResponseWriter, *http.Request) {}},
-		{"whose receiver takes 4.8 of 5 s", func(_ http.ResponseWriter, r *http.Request) {
+	fmt.Printf("publish to delivery of a healthy supplier at %d requests/s, with another supplier\n", neighbourRate)
+	err = inRounds(ctx, []neighbour{
+		{"alone", alone},
+		{"that is healthy too", among(func(http.ResponseWriter, *http.Request) {})},
+		{"whose receiver takes 4.8 of 5 s", among(func(_ http.ResponseWriter, r *http.Request) {
 			wait(r.Context(), almostTimeout)
-		}},
-		{"whose receiver never answers", func(_ http.ResponseWriter, r *http.Request) { wait(r.Context(), time.Minute) }},
-		{"whose receiver is ill every other 3 s", func(w http.ResponseWriter, _ *http.Request) {
+		})},
+		{"whose receiver never answers", among(func(_ http.ResponseWriter, r *http.Request) {
+			wait(r.Context(), time.Minute)
+		})},
+		{"whose receiver is ill every other 3 s", among(func(w http.ResponseWriter, _ *http.Request) {
 			if time.Since(start)/flapping%2 == 1 {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
-		}},
-	} {
-		result, err := p.median(ctx, func() (loadResult, error) { return p.among(ctx, n.handle) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", n.name, err)
-		}
-		show(n.name, result)
+		})},
+	})
+	if err != nil {
+		return err
 	}
 	if err := p.deadBacklog(ctx, deadBacklog); err != nil {
 		return err
 	}
-	result, err := p.median(ctx, func() (loadResult, error) { return p.run(ctx, loadDuration, neighbourRate) })
-	if err != nil {
-		return err
-	}
-	show(fmt.Sprintf("with %d deliveries to a dead receiver", deadBacklog), result)
-	return nil
+	return inRounds(ctx, []neighbour{{fmt.Sprintf("with %d deliveries to a dead receiver", deadBacklog), alone}})
 }
 
-// median returns the run of three with the middle p99: now and then the disk lets all commits of a moment wait for 50
-// ms.
-func (p *pipeline) median(ctx context.Context, run func() (loadResult, error)) (loadResult, error) {
-	var results [3]loadResult
-	for i := range results {
-		var err error
-		if results[i], err = run(); err != nil || ctx.Err() != nil {
-			return results[i], err
+// neighbour is the other supplier of a run, and what measures the healthy one next to it.
+type neighbour struct {
+	name string
+	run  func() (loadResult, error)
+}
+
+// inRounds runs all of them in turn, five times, so that a slow minute of the machine is in no one's figures alone. It
+// prints the middle p50 and p99 of each.
+func inRounds(ctx context.Context, neighbours []neighbour) error {
+	results := make([][2][]float64, len(neighbours))
+	for range neighbourRounds {
+		for i, n := range neighbours {
+			result, err := n.run()
+			if err != nil {
+				return fmt.Errorf("%s: %w", n.name, err)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			results[i][0] = append(results[i][0], inMilliseconds(result.Delivery50))
+			results[i][1] = append(results[i][1], inMilliseconds(result.Delivery99))
 		}
 	}
-	slices.SortFunc(results[:], func(a, b loadResult) int { return cmp.Compare(a.Delivery99, b.Delivery99) })
-	return results[1], nil
+	for i, n := range neighbours {
+		p99 := results[i][1]
+		fmt.Printf("  %-44s p50 %.1f ms  p99 %.1f ms (%.1f to %.1f)\n", n.name, quantile(results[i][0], 0.5), quantile(p99, 0.5),
+			slices.Min(p99), slices.Max(p99))
+	}
+	return nil
 }
 
 func wait(ctx context.Context, d time.Duration) {
