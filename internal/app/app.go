@@ -276,8 +276,10 @@ func (a *pipeline) endTrace(ctx context.Context) {
 	}
 }
 
-// Migrate brings the schema to this binary's version; processes that start at once wait for each other.
-func (a *pipeline) Migrate(ctx context.Context) error { return a.db.Migrate(ctx) }
+// Migrate is the command: it brings the schema to this binary's version. The service's user owns what root makes.
+func (a *App) Migrate(ctx context.Context) error {
+	return errors.Join(a.db.Migrate(ctx), giveAway(a.cfg))
+}
 
 // Close releases everything in the reverse order of its construction.
 func (a *App) Close() error {

@@ -304,7 +304,7 @@ func (d *examination) public() {
 		d.Well(name, "the api listens on this machine alone")
 	case d.cfg.PublicURL == "":
 		d.Say(doctor.Warning, name, todo,
-			"PUBLIC_URL is not set: links into the portal use http and the host name of the call")
+			"PUBLIC_URL is not set: links into the portal use http, and the address of the call or of the listener")
 	case err != nil || public.Scheme != "https" && !local(public.Hostname()):
 		d.Say(doctor.Warning, name, todo,
 			"PUBLIC_URL is http: others can read keys, tokens and links into the portal on the way")

@@ -3,10 +3,14 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
+
+	"github.com/supplyhub/supplyhub/internal/config"
 )
 
 // ownerOnly lets every file that this process makes from now on be read by its owner alone: SQLite and JetStream would
@@ -17,14 +21,20 @@ func ownerOnly() { syscall.Umask(0o077) }
 // for writing, and the service would take no change until the command goes on. Ctrl-C ends it.
 func notStopped() { signal.Ignore(syscall.SIGTSTP) }
 
-// ownAs makes the owner of a directory own a file that root made: the service that runs on it may be another user.
-func ownAs(dir, file string) error {
-	if os.Geteuid() != 0 {
+// giveAway makes the owner of DATA_DIR own the files in it that root made: the service may be another user.
+func giveAway(cfg *config.Config) error {
+	if os.Geteuid() != 0 || cfg.DatabaseURL != "" {
 		return nil
 	}
 	var owner syscall.Stat_t
-	if err := syscall.Stat(dir, &owner); err != nil {
-		return fmt.Errorf("find the owner of %s: %w", dir, err)
+	if err := syscall.Stat(cfg.DataDir, &owner); err != nil {
+		return fmt.Errorf("find the owner of DATA_DIR: %w", err)
 	}
-	return os.Chown(file, int(owner.Uid), int(owner.Gid))
+	files, err := os.ReadDir(cfg.DataDir)
+	for _, file := range files {
+		if file.Type().IsRegular() { // lost+found stays as it is; a link of the owner's is not followed
+			err = errors.Join(err, os.Lchown(filepath.Join(cfg.DataDir, file.Name()), int(owner.Uid), int(owner.Gid)))
+		}
+	}
+	return err
 }

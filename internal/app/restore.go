@@ -77,12 +77,12 @@ func Restore(ctx context.Context, cfg *config.Config, log *slog.Logger, file str
 		if err := ctx.Err(); err != nil {
 			return r, fmt.Errorf("restore into DATA_DIR: %w", err)
 		}
-		made := filepath.Join(staged, name)
-		if err := errors.Join(ownAs(cfg.DataDir, made), place(made, filepath.Join(cfg.DataDir, name))); err != nil {
+		if err := place(filepath.Join(staged, name), filepath.Join(cfg.DataDir, name)); err != nil {
 			return r, fmt.Errorf("restore into DATA_DIR: %w", err)
 		}
 	}
-	return Restored{DataDir: cfg.DataDir, CreatedAt: u.mark.CreatedAt, Version: u.mark.Version, Holds: u.holds}, nil
+	return Restored{DataDir: cfg.DataDir, CreatedAt: u.mark.CreatedAt, Version: u.mark.Version, Holds: u.holds},
+		giveAway(cfg)
 }
 
 // stageRestore makes the directory of a restore. No service starts while it is there: where one is left the files of

@@ -71,7 +71,7 @@ func (a *App) prepare(ctx context.Context) error {
 	if err := a.db.GlanceAtFile(ctx, longestGlance); err != nil {
 		return inDataDir(a.cfg, err)
 	}
-	return a.Migrate(ctx)
+	return a.db.Migrate(ctx)
 }
 
 // unlessStopped returns the error of a start, or nil when the process is to stop: an operator who ends it early need

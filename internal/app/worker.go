@@ -36,7 +36,7 @@ func RunWorker(ctx context.Context, cfg *config.Config, log *slog.Logger) (err e
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	defer a.endTrace(ctx)
-	if err := a.Migrate(ctx); err != nil {
+	if err := a.db.Migrate(ctx); err != nil {
 		return errors.Join(unlessStopped(ctx, err), admin.Close())
 	}
 	return a.runWorker(ctx, admin)

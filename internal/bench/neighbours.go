@@ -91,8 +91,8 @@ func inRounds(ctx context.Context, neighbours []neighbour) error {
 	}
 	for i, n := range neighbours {
 		p99 := results[i][1]
-		fmt.Printf("  %-44s p50 %.1f ms  p99 %.1f ms (%.1f to %.1f)\n", n.name, quantile(results[i][0], 0.5), quantile(p99, 0.5),
-			slices.Min(p99), slices.Max(p99))
+		fmt.Printf("  %-44s p50 %.1f ms  p99 %.1f ms (%.1f to %.1f)\n", n.name, quantile(results[i][0], 0.5),
+			quantile(p99, 0.5), slices.Min(p99), slices.Max(p99))
 	}
 	return nil
 }

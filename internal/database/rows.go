@@ -17,9 +17,9 @@ import (
 	"github.com/supplyhub/supplyhub/internal/errs"
 )
 
-// A second way to read, for the tracker's listings: a page is 500 rows of fifty fields that go out as they come in,
-// so fields stay text and no row becomes a struct. It has connections of its own, which can change nothing, because
-// views of others run arbitrary SQL of their owners.
+// A second way to read, for the tracker's listings: a page is up to 100 rows of fifty fields that go out as they
+// come in, so fields stay text and no row becomes a struct. It has connections of its own, which can change nothing,
+// because views of others run arbitrary SQL of their owners.
 
 const (
 	codeQueryCancel  = "57014" // the statement timeout

@@ -44,7 +44,8 @@ func (d *Notifier) gather(ctx context.Context) (busy bool, err error) {
 
 // put adds notices, in the order in which they came, to the open events of their suppliers, or begins new ones.
 func (d *Notifier) put(ctx context.Context, notices []stored) error {
-	names, err := d.deps.Names(ctx, suppliersOf(notices))
+	ids := lists.Of(notices, func(n stored) string { return n.SupplierID })
+	names, err := d.deps.Names(ctx, slices.Compact(slices.Sorted(slices.Values(ids))))
 	if err != nil {
 		return err
 	}
@@ -87,12 +88,6 @@ func newEvent(n stored, name string) *event {
 		e.due = n.at.Add(window + settle)
 	}
 	return e
-}
-
-// suppliersOf returns the suppliers of the notices, each once.
-func suppliersOf(notices []stored) []string {
-	ids := lists.Of(notices, func(n stored) string { return n.SupplierID })
-	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
 // stored is a notice with its moment, as it is stored and as a time.

@@ -185,12 +185,8 @@ func skeleton(granted string, written map[string]string) string {
 			list[i] = expression + " AS " + name
 		}
 	}
-	return "CREATE VIEW " + quotedName(granted) + " AS SELECT " + strings.Join(list, ", ") + " FROM your_table"
-}
-
-// quotedName returns the granted name as an SQL identifier, with its schema if it names one.
-func quotedName(granted string) string {
-	return strings.Join(lists.Of(identifiers(granted), quote), ".")
+	return "CREATE VIEW " + strings.Join(lists.Of(identifiers(granted), quote), ".") + " AS SELECT " +
+		strings.Join(list, ", ") + " FROM your_table"
 }
 
 // grant returns the statements that let the view be read.

@@ -9,7 +9,7 @@ import (
 
 // The snapshot has one record a device, the winner: of the latest day on which any device pinged, or of the day that
 // the filter names. Finding the winners reads a whole day, so which ids they are is kept for each state (pagemap.go)
-// and shared by all who ask; a page then reads its 500 rows by their ids.
+// and shared by all who ask; a page then reads its rows by their ids.
 
 const listSnapshot = "snapshot"
 

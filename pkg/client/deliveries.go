@@ -19,7 +19,7 @@ type DeliveryStatus string
 const (
 	Pending        DeliveryStatus = "pending"   // not tried yet, or to be tried again
 	Delivered      DeliveryStatus = "delivered" // answered 2xx
-	Dead           DeliveryStatus = "dead"      // its schedule is used up
+	Dead           DeliveryStatus = "dead"      // given up: its schedule is used up, or it became too old
 	DeliveryFailed DeliveryStatus = "failed"    // answered in a way that ends it
 
 	Undelivered DeliveryStatus = "undelivered" // of a Recovery alone: pending, dead and failed

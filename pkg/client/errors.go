@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The meanings of an *Error, for errors.Is. None of these are a network failure, which comes as net/http
+// The meanings of an *Error, for errors.Is. Two errors match none of them: a network failure, which comes as net/http
 // returns it, and a success that is not the service's own, such as the page of a firewall.
 var (
 	ErrInvalid         = errors.New("client: the service refuses the body or the parameters")             // 400, 413, 415
@@ -37,7 +37,7 @@ type Error struct {
 	Title        string      // of the problem document
 	Detail       string      // what went wrong, for people
 	Code         string      // invalid_client or invalid_grant at the token and refresh endpoints
-	Violations   []Violation // every broken rule of a 400, 422 or 413
+	Violations   []Violation // every broken rule of a 400 or 422, at most 1,000
 	Duplicates   []Duplicate // the repeated items of a material request's 422
 	RequestID    string      // X-Request-Id of the answer: it finds the call in the service's log
 	RetryAfter   time.Duration

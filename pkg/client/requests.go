@@ -25,7 +25,7 @@ const (
 	Enqueued  Status = "enqueued"  // stored, estimates are being made
 	Estimated Status = "estimated" // there are estimates, or reasons why there are none
 	Selected  Status = "selected"  // an estimate was chosen
-	Failed    Status = "failed"    // could not be estimated; see Request.Failure
+	Failed    Status = "failed"    // could not be estimated or delivered; see Request.Failure
 )
 
 // NewRequest is a material request to be made. ID is the caller's own and unique among its requests.
@@ -155,7 +155,8 @@ func (c *Client) Select(ctx context.Context, id int64, estimateID string) (Selec
 }
 
 // PostEstimates hands the service estimates of the supplier's own. It needs the scope estimates:write. Without a
-// Timestamp they are of now; those that are older than others of the request change nothing.
+// Timestamp they are of now. Those that are older than others of the same round, or by more than 5 minutes than the
+// round itself, change nothing, which is no error.
 func (c *Client) PostEstimates(ctx context.Context, e webhook.Event) error {
 	e.Data.Estimates = append([]webhook.Estimate{}, e.Data.Estimates...) // nil would be null, which is refused
 	e.Data.Unavailable = append([]webhook.Unavailable{}, e.Data.Unavailable...)

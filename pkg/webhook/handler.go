@@ -30,8 +30,9 @@ func WithStore(store Store) Option { return func(h *handler) { h.store = store }
 func WithMaxBody(n int64) Option { return func(h *handler) { h.maxBody = n } }
 
 // Handler returns a receiver for the service's webhook calls. It verifies each call against secrets (several while
-// one is being rotated), decodes it and calls handle, once for each webhook-id unless handle fails; IDFrom returns
-// that id. It serves any path: mount it where the webhook-url points.
+// one is being rotated), decodes it and calls handle, once for each webhook-id that the store remembers, unless handle
+// fails or the store cannot record that it succeeded; IDFrom returns that id. It serves any path:
+// mount it where the webhook-url points.
 //
 // It answers 204 when handle returns nil, for a call that was handled before, and for events of other types than
 // TypeEstimated, test calls included, which never reach handle. It answers 500 when handle returns an error, so that

@@ -24,8 +24,8 @@ func (s *Server) HoldEstimates() {
 	s.held = true
 }
 
-// Estimate stores these estimates of an enqueued request, made-up ones when there are none, and calls the supplier's
-// receiver. It panics when there is no such enqueued request.
+// Estimate stores these estimates of an enqueued request, made-up ones when there are none and no product is
+// deactivated, and calls the supplier's receiver. It panics when there is no such enqueued request.
 func (s *Server) Estimate(id int64, estimates ...webhook.Estimate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -131,7 +131,7 @@ func (s *Server) Intercept(answer func(http.ResponseWriter, *http.Request) bool)
 }
 
 // FailNext answers the next n calls, whatever they are, with a problem of the status, and with Retry-After unless that
-// is 0.
+// is 0. It takes the place of what Intercept was given.
 func (s *Server) FailNext(n, status int, retryAfter time.Duration) {
 	var mu sync.Mutex
 	s.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
