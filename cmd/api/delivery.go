@@ -153,7 +153,7 @@ func confirmed(ctx context.Context, cmd *cobra.Command, question string) bool {
 // parseSince reads a time, or how long ago it was. Its result returns the time, given that by which the service's
 // records are kept; zero is none.
 func parseSince(text string) (func(now time.Time) time.Time, error) {
-	if ago, err := time.ParseDuration(text); err == nil {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return func(now time.Time) time.Time { return now.Add(-ago) }, nil
 	}
 	at, err := time.Parse(time.RFC3339, text)

@@ -77,7 +77,8 @@ func negativeValues(args []string) []string {
 		return args
 	}
 	for i, arg := range args {
-		if _, err := strconv.ParseFloat(arg, 64); err == nil && strings.HasPrefix(arg, "-") {
+		_, err := strconv.ParseFloat(arg, 64)
+		if err == nil && strings.HasPrefix(arg, "-") && (i == 0 || args[i-1] != "--limit") {
 			return append(slices.Delete(slices.Clone(args), i, i+1), "--", arg)
 		}
 	}

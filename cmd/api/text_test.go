@@ -91,6 +91,8 @@ func TestNegativeValues_of_a_setting_or_a_request_are_no_flags(t *testing.T) {
 		"-o json request show Acme -5":         "-o json request show Acme -- -5",
 		"--output json settings set k -1":      "--output json settings set k -- -1",
 		"-o json delivery list --limit -1":     "-o json delivery list --limit -1",
+		"request list --limit -1":              "request list --limit -1",
+		"-1 request":                           "request -- -1",
 		"-o json settings list --nonsense=-1x": "-o json settings list --nonsense=-1x",
 	} {
 		if got := strings.Join(negativeValues(strings.Fields(args)), " "); got != want {
@@ -110,6 +112,7 @@ func TestRun_says_what_is_wrong_with_a_call_and_exits_2(t *testing.T) {
 		"delivery list --supplier=": "--supplier is given", "request list --supplier=": "--supplier is given",
 		"delivery redeliver --status dead --supplier=": "--supplier is given", "delivery list --since=": "--since is given",
 		"delivery redeliver --status dead --since=": "--since is given",
+		"delivery list --since -1h":                 "--since must be", "request list --limit -1": "--limit",
 	} {
 		var out, errOut strings.Builder
 		if code := run(t.Context(), strings.Fields(command), &out, &errOut); code != exitUsage || out.Len() > 0 ||

@@ -31,7 +31,7 @@ func retentionCommand() *cobra.Command {
 		if *text == "" {
 			kept := cmp.Or(*days, a.RetentionDays())
 			if kept == 0 {
-				return nil, errs.New(errs.Invalid, "how many days are kept? Give --days or --before, or set RETENTION_DAYS")
+				return nil, usage{errors.New("how many days are kept? Give --days or --before, or set RETENTION_DAYS")}
 			}
 			old = operator.Days(a.Now(), kept)
 		}

@@ -401,6 +401,15 @@ func trackerRules(t *testing.T, h *apptest.Hub) {
 			}
 		}
 	})
+	rule(t, "a load date that the filter cannot read is named at the grant", func(t *testing.T) {
+		for name, value := range map[string]string{"as_text": "'01/11/2026'", "as_number": "20261101"} {
+			view := viewOf(t, h, name, map[string]string{"dispositivo": "'A'", "dt_carga": value})
+			if out, stderr, code := h.Command(t, "tracker", "client", "create", "--name", name, "--views", view); code != 0 ||
+				!strings.Contains(stderr, "the column dt_carga of "+view) || strings.Contains(stderr, "NULL") {
+				t.Errorf("%s: exit code %d, %s%s", value, code, out, stderr)
+			}
+		}
+	})
 	rule(t, "ids of a view may be null and repeat: each row is shown once, and the snapshot's record is the latest",
 		func(t *testing.T) {
 			c := newTrackerClient(t, h, "--views", viewOf(t, h, "repeated",

@@ -245,6 +245,7 @@ func (a *App) buildListings(serving bool) {
 		DB: a.db, Log: a.log, Now: a.db.Now, Local: time.Now, Keys: a.cfg.ScoreboardKeys(), CacheTTL: a.cfg.CacheTTL,
 		Primary: primary(a.cfg, a.log, a.db.Now), Fallback: fallback(a.cfg, a.log), Metrics: a.providerMetrics,
 	})
+	a.quotas = a.Scores.Quotas // one remembers what the other has read
 	a.Trackers = tracker.New(tracker.Deps{DB: a.db, Log: a.log, Now: a.db.Now, Serving: serving})
 }
 

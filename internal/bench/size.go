@@ -88,8 +88,8 @@ func (s *stack) unworked(ctx context.Context) (*pipeline, error) {
 	return p, nil
 }
 
-// compareWith prints the figures of both pipelines, each measured of both at the same moments. Their apis start anew in
-// each round, in one order and then in the other one: those that start last look faster on some days.
+// compareWith prints the figures of both pipelines, each measured of both at the same moments. Their apis are started
+// in each round, in one order and then in the other one: those that start last look faster on some days.
 func (p *pipeline) compareWith(ctx context.Context, full *pipeline) error {
 	var rates [2][len(sizeFigures)]float64
 	pipelines := [2]*pipeline{p, full}

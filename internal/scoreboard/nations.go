@@ -53,7 +53,7 @@ func footballSpellings() map[string][]string {
 		"CN": {"china pr", "pr china"}, "CV": {"cape verde islands"}, "CZ": {"czech republic"}, "DO": {"dominican rep"},
 		"HK": {"hong kong", "hong kong china"}, "IE": {"republic of ireland", "ireland republic", "rep of ireland"},
 		"IR": {"ir iran", "islamic republic of iran"}, "KG": {"kyrgyz republic"}, "KP": {"korea dpr", "dpr korea"},
-		"KR": {"korea republic", "republic of korea", "korea south"}, "MD": {"republic of moldova"},
+		"KR": {"korea republic", "republic of korea", "korea south"}, "LA": {"lao pdr"}, "MD": {"republic of moldova"},
 		"MK": {"north macedonia", "fyr macedonia", "macedonia fyr"}, "MM": {"myanmar", "burma"},
 		"MO": {"macau", "macao", "macau china"}, "NL": {"holland"}, "PF": {"tahiti"}, "PS": {"palestine"},
 		"RU": {"russian federation"}, "SY": {"syrian arab republic"}, "SZ": {"eswatini"}, "TC": {"turks and caicos"},

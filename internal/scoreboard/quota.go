@@ -56,6 +56,7 @@ type Quotas struct {
 	store    *store
 	settings *settings
 	now      func() time.Time
+	seen     sightings
 }
 
 // NewQuotas reads the quotas of a database, whose days go by its clock now; local is this process's, for what lasts
@@ -78,6 +79,7 @@ func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) 
 	}
 	q.limit = current.dailyQuota
 	q.used, err = s.store.used(ctx, item)
+	s.seen.note(item, q.used, time.Time{})
 	return q, err
 }
 

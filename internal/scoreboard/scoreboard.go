@@ -69,7 +69,6 @@ type Service struct {
 	spending *groupcommit.Batcher[spend, grant]
 	slots    *semaphore.Weighted
 	answers  *reads.Cache[[]byte] // encoded
-	seen     sightings
 
 	mu    sync.Mutex
 	rests map[string]rest // by provider, under mu: each flight reads them before its call and may write one after it

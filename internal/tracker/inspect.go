@@ -81,6 +81,7 @@ func (s *Service) examine(ctx context.Context, granted string) []string {
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
 		notes = append(notes, lost[name])
 	}
+	delete(lost, columnLoadDate) // without one a record is of no date at all
 	maps.Copy(written, nulls(slices.Collect(maps.Keys(lost))))
 	if len(written) > 0 {
 		notes = append(notes, "to show all of "+granted+" start from: "+skeleton(granted, written))
@@ -119,13 +120,14 @@ func (s *Service) lost(ctx context.Context, r *relation) (lost map[string]string
 		order = " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID)
 	}
 	err = s.isolated(ctx, r, func(sel database.Select) error {
-		statement := "SELECT " + r.plain + " FROM " + r.from +
+		statement := "SELECT " + r.plain + ", " + quote(columnLoadDate) + " FROM " + r.from +
 			order + fmt.Sprintf(" LIMIT %d", rowsInspected)
 		return sel(ctx, statement, func(row [][]byte) error {
-			for i, f := range fields() {
+			for i, f := range inspected() {
 				if value := row[i]; value != nil && string(appendValue(nil, f.kind, value)) == "null" {
-					lost[f.name] = fmt.Sprintf("the column %s of %s has %.60q, which is not %s: it comes out as null", f.name,
-						r.granted, value, f.kind)
+					fate := map[bool]string{false: "comes out as null", true: "is found by no date"}[f.name == columnLoadDate]
+					lost[f.name] = fmt.Sprintf("the column %s of %s has %.60q, which is not %s: it %s", f.name, r.granted, value,
+						f.kind, fate)
 				}
 			}
 			return nil
@@ -134,11 +136,14 @@ func (s *Service) lost(ctx context.Context, r *relation) (lost map[string]string
 	return lost, err
 }
 
+// inspected returns the fields that a view should have, and the date of the load, which the listings' filter reads.
+func inspected() []field { return append(fields(), field{columnLoadDate, dateField}) }
+
 // unfit returns which columns have a type that their field cannot be read from, or is not written as it was meant, and
 // how each of them is better written.
 func (r *relation) unfit() (notes []string, written map[string]string) {
 	written = map[string]string{}
-	for _, f := range fields() {
+	for _, f := range inspected() {
 		kind := r.types[f.name].kind
 		if kind == "" || f.kind.readable(kind) {
 			continue

@@ -18,29 +18,33 @@ import (
 // How the text of a file is read. Spreadsheets in Brazil separate columns by semicolons, because their numbers have a
 // decimal comma. They write UTF-8 with a byte order mark, UTF-16 or Windows-1252.
 
-// strangers are the kinds of files that are not text, each with its first bytes.
-var strangers = []struct{ begin, name string }{
-	{"PK\x03\x04", "a workbook (.xlsx, .ods) or a ZIP archive: save the sheet as CSV, or unpack it"},
-	{"\xD0\xCF\x11\xE0", "an old workbook (.xls): save the sheet as CSV"},
-	{"\x1F\x8B", "a gzip archive: gunzip -c FILE | api tracker load -"},
-	{"BZh", "a bzip2 archive: bunzip2 -c FILE | api tracker load -"},
-	{"\xFD7zXZ", "an xz archive: xz -dc FILE | api tracker load -"},
-	{"\x28\xB5\x2F\xFD", "a Zstandard archive: zstd -dc FILE | api tracker load -"},
-	{"7z\xBC\xAF", "a 7-Zip archive: unpack it"},
-	{"Rar!", "a RAR archive: unpack it"},
-	{"%PDF", "a PDF document"},
+// strangers are the kinds of files that are no table, each with bytes that it has at the place.
+var strangers = []struct {
+	place       int
+	bytes, name string
+}{
+	{0, "PK\x03\x04", "a workbook (.xlsx, .ods) or a ZIP archive: save the sheet as CSV, or unpack it"},
+	{0, "\xD0\xCF\x11\xE0", "an old workbook (.xls): save the sheet as CSV"},
+	{0, "\x1F\x8B", "a gzip archive: gunzip -c FILE | api tracker load -"},
+	{0, "BZh", "a bzip2 archive: bunzip2 -c FILE | api tracker load -"},
+	{0, "\xFD7zXZ", "an xz archive: xz -dc FILE | api tracker load -"},
+	{0, "\x28\xB5\x2F\xFD", "a Zstandard archive: zstd -dc FILE | api tracker load -"},
+	{0, "7z\xBC\xAF", "a 7-Zip archive: unpack it"},
+	{0, "Rar!", "a RAR archive: unpack it"},
+	{0, "%PDF", "a PDF document"},
+	{257, "ustar", "a tar archive: tar -xOf ARCHIVE FILE | api tracker load -"},
 }
 
 // decoded returns the file as UTF-8 without a byte order mark.
 func decoded(file io.Reader) (*bufio.Reader, error) {
 	r := bufio.NewReaderSize(file, readAhead)
-	const longest = 4
+	const longest = 262 // the end of what a tar archive has
 	begin, err := r.Peek(longest)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read file: %w", err)
 	}
 	for _, s := range strangers {
-		if strings.HasPrefix(string(begin), s.begin) {
+		if bytes.HasPrefix(begin[min(s.place, len(begin)):], []byte(s.bytes)) {
 			return nil, errs.InvalidInput("The file is " + s.name + "; nothing was loaded.")
 		}
 	}
