@@ -2,9 +2,11 @@ package database_test
 
 import (
 	"context"
+	"database/sql"
 	"io"
 	"log/slog"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -177,9 +179,31 @@ func TestProcess_that_starts_waits_for_a_server_that_is_busy(t *testing.T) {
 	if err := server.FreezeNew(); err != nil {
 		t.Fatal(err)
 	}
+	waitsUntil(t, database.Config{URL: server.Address()}, server.Thaw)
+}
+
+// Another process is about to make the file a database with a write-ahead log: SQLite then asks no busy handler.
+func TestProcess_that_starts_waits_for_another_one_that_makes_the_file(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.db")
+	other, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	tx, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitsUntil(t, database.Config{Path: path}, tx.Rollback)
+}
+
+// waitsUntil migrates a database that is busy, and frees it when the log says that the migration waits for it.
+func waitsUntil(t *testing.T, config database.Config, free func() error) {
+	t.Helper()
 	waiting := make(chan struct{}, 1)
-	log := slog.New(noticing{slog.DiscardHandler, "waiting for the database server: it is busy", waiting})
-	db, err := database.Open(t.Context(), database.Config{URL: server.Address(), Log: log})
+	config.Log = slog.New(noticing{slog.DiscardHandler, "waiting for the database: it is busy", waiting})
+	db, err := database.Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +217,7 @@ func TestProcess_that_starts_waits_for_a_server_that_is_busy(t *testing.T) {
 	case <-time.After(wait.Limit):
 		t.Fatal("the log does not say that it waits")
 	}
-	if err := server.Thaw(); err != nil {
+	if err := free(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-migrated; err != nil {

@@ -359,7 +359,7 @@ func patiently(ctx context.Context, log *slog.Logger, fn func() error) error {
 			return err
 		}
 		if try == 1 {
-			log.WarnContext(ctx, "waiting for the database server: it is busy", "longest", startTime, "error", err)
+			log.WarnContext(ctx, "waiting for the database: it is busy", "longest", startTime, "error", err)
 		}
 		if sleep.For(patience, startRetry); patience.Err() != nil {
 			return err
@@ -367,8 +367,12 @@ func patiently(ctx context.Context, log *slog.Logger, fn func() error) error {
 	}
 }
 
-// busy reports whether a server gave no connection because it has none left, or because it took too long.
+// busy reports whether a server gave no connection because it has none left, or because it took too long; or whether
+// another process makes a file of SQLite a database with a write-ahead log, which refuses others at once.
 func busy(err error) bool {
+	if lite, embedded := errors.AsType[liteError](err); embedded {
+		return lite.Code()&litePrimary == liteBusy
+	}
 	if pg, refused := errors.AsType[*pgconn.PgError](err); refused {
 		return pg.Code == codeFull
 	}
