@@ -78,7 +78,7 @@ func negativeValues(args []string) []string {
 	}
 	for i, arg := range args {
 		_, err := strconv.ParseFloat(arg, 64)
-		if err == nil && strings.HasPrefix(arg, "-") && (i == 0 || args[i-1] != "--limit") {
+		if err == nil && strings.HasPrefix(arg, "-") && (i == 0 || !strings.HasPrefix(args[i-1], "-")) {
 			return append(slices.Delete(slices.Clone(args), i, i+1), "--", arg)
 		}
 	}

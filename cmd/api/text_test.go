@@ -92,6 +92,7 @@ func TestNegativeValues_of_a_setting_or_a_request_are_no_flags(t *testing.T) {
 		"--output json settings set k -1":      "--output json settings set k -- -1",
 		"-o json delivery list --limit -1":     "-o json delivery list --limit -1",
 		"request list --limit -1":              "request list --limit -1",
+		"request show Acme -- -5":              "request show Acme -- -5",
 		"-1 request":                           "request -- -1",
 		"-o json settings list --nonsense=-1x": "-o json settings list --nonsense=-1x",
 	} {

@@ -348,8 +348,8 @@ func (s *server) widen() {
 	}
 }
 
-// patiently repeats fn, for a minute, while the server has no connection left or does not answer in time: other
-// processes let their connections go when they are idle, and a server is busy for a moment when everything starts.
+// patiently repeats fn, for a minute, while the database is busy: other processes let their connections go when they
+// are idle, and a server is busy for a moment when everything starts.
 func patiently(ctx context.Context, log *slog.Logger, fn func() error) error {
 	patience, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

@@ -74,12 +74,11 @@ func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) 
 	item := s.unit(requester)
 	q := quota{limit: s.settings.lastQuota(), reset: item.ends()}
 	current, err := s.settings.current(ctx)
-	if err != nil {
-		return q, err
+	if err == nil {
+		q.limit = current.dailyQuota
+		q.used, err = s.store.used(ctx, item)
 	}
-	q.limit = current.dailyQuota
-	q.used, err = s.store.used(ctx, item)
-	s.seen.note(item, q.used, time.Time{})
+	s.seen.note(item, q.used, s.settings.now()) // a failure too: it is not tried more often than it would be read
 	return q, err
 }
 

@@ -65,8 +65,7 @@ func (s *Service) shown(ctx context.Context, requester string) quota {
 	if _, fresh := s.seen.of(item, s.deps.Local()); !fresh {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingsTimeout)
 		defer cancel()
-		q, _ := s.standing(ctx, requester)
-		s.seen.note(item, q.used, s.deps.Local()) // a failure too: it is not tried more often than it would be read
+		_, _ = s.standing(ctx, requester) // it notes what it reads
 	}
 	return s.lastSeen(item)
 }

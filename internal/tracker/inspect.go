@@ -115,7 +115,7 @@ func (s *Service) probe(ctx context.Context, granted string) error {
 // lost reads the view's first rows and returns, by field, what comes out as null although it is not.
 func (s *Service) lost(ctx context.Context, r *relation) (lost map[string]string, err error) {
 	lost = map[string]string{}
-	order := ""
+	list, order := inspected(), ""
 	if !r.counted() { // what orders the listings must work here
 		order = " ORDER BY " + r.latest(columnLoadDate) + ", " + r.latest(columnID)
 	}
@@ -123,7 +123,7 @@ func (s *Service) lost(ctx context.Context, r *relation) (lost map[string]string
 		statement := "SELECT " + r.plain + ", " + quote(columnLoadDate) + " FROM " + r.from +
 			order + fmt.Sprintf(" LIMIT %d", rowsInspected)
 		return sel(ctx, statement, func(row [][]byte) error {
-			for i, f := range inspected() {
+			for i, f := range list {
 				if value := row[i]; value != nil && string(appendValue(nil, f.kind, value)) == "null" {
 					fate := map[bool]string{false: "comes out as null", true: "is found by no date"}[f.name == columnLoadDate]
 					lost[f.name] = fmt.Sprintf("the column %s of %s has %.60q, which is not %s: it %s", f.name, r.granted, value,

@@ -38,16 +38,16 @@ var strangers = []struct {
 // decoded returns the file as UTF-8 without a byte order mark.
 func decoded(file io.Reader) (*bufio.Reader, error) {
 	r := bufio.NewReaderSize(file, readAhead)
-	const longest = 262 // the end of what a tar archive has
-	begin, err := r.Peek(longest)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read file: %w", err)
-	}
 	for _, s := range strangers {
-		if bytes.HasPrefix(begin[min(s.place, len(begin)):], []byte(s.bytes)) {
+		begin, err := r.Peek(s.place + len(s.bytes))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("read file: %w", err)
+		}
+		if err == nil && string(begin[s.place:]) == s.bytes {
 			return nil, errs.InvalidInput("The file is " + s.name + "; nothing was loaded.")
 		}
 	}
+	begin, _ := r.Peek(2) // was read above
 	var unmarked transform.Transformer = transform.Nop
 	switch { // UTF-16 without a mark: the first character is ASCII
 	case len(begin) > 1 && begin[0] != 0 && begin[1] == 0:
