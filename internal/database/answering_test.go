@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"io"
 	"log/slog"
 	"net/url"
@@ -198,7 +199,8 @@ func TestProcess_that_starts_waits_for_another_one_that_makes_the_file(t *testin
 	waitsUntil(t, database.Config{Path: path}, tx.Rollback)
 }
 
-// waitsUntil migrates a database that is busy, and frees it when the log says that the migration waits for it.
+// waitsUntil looks at and migrates a database that is busy, as a start does, and frees it when the log says that it
+// waits for it.
 func waitsUntil(t *testing.T, config database.Config, free func() error) {
 	t.Helper()
 	waiting := make(chan struct{}, 1)
@@ -209,7 +211,7 @@ func waitsUntil(t *testing.T, config database.Config, free func() error) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	migrated := make(chan error, 1)
-	go func() { migrated <- db.Migrate(t.Context()) }()
+	go func() { migrated <- errors.Join(db.GlanceAtFile(t.Context(), wait.Limit), db.Migrate(t.Context())) }()
 	select {
 	case <-waiting:
 	case err := <-migrated:

@@ -168,7 +168,11 @@ func (d *DB) checkFile(ctx context.Context, statement string) error {
 	if d.engine != SQLite {
 		return nil
 	}
-	faults, err := Column[string](ctx, d.ReaderSQL(ctx), statement)
+	var faults []string
+	err := patiently(ctx, d.log, func() (err error) {
+		faults, err = Column[string](ctx, d.ReaderSQL(ctx), statement)
+		return err
+	})
 	if found := strings.Join(faults, "; "); err == nil && found != "ok" {
 		return fmt.Errorf("%w: %s", ErrDamaged, found)
 	}

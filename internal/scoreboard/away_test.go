@@ -66,8 +66,9 @@ func TestFallback_in_maintenance_is_not_asked_until_it_said(t *testing.T) {
 	}))
 	defer server.Close()
 	log, clock := slog.New(slog.DiscardHandler), noon()
-	s := scoreboard.New(scoreboard.Deps{DB: databasetest.Open(t, database.SQLite), Log: log, Now: clock.now,
-		Local: clock.now, Keys: []string{"k"}, Primary: sportmonks.New(server.URL, "k", log, clock.now),
+	s := scoreboard.New(scoreboard.Deps{
+		Quotas: scoreboard.NewQuotas(databasetest.Open(t, database.SQLite), clock.now, clock.now), Log: log,
+		Keys: []string{"k"}, Primary: sportmonks.New(server.URL, "k", log, clock.now),
 		Fallback: balldontlie.New(server.URL, "k", log), Metrics: scoreboard.NewMetrics(nil)})
 	d := serve(t, &rig{Service: s, clock: clock})
 	for range 3 {
@@ -138,11 +139,12 @@ func TestRefusal_over_midnight_says_when_the_quota_is_reset(t *testing.T) {
 	t.Parallel()
 	databasetest.Each(t, func(t *testing.T, db *database.DB) {
 		clock := noon()
-		s := scoreboard.New(scoreboard.Deps{DB: db, Log: slog.New(slog.DiscardHandler), Local: clock.now,
-			Now: func() time.Time { // each look at the clock takes a millisecond
-				clock.set(clock.now().Add(time.Millisecond))
-				return clock.now()
-			},
+		slow := func() time.Time { // each look at the clock takes a millisecond
+			clock.set(clock.now().Add(time.Millisecond))
+			return clock.now()
+		}
+		s := scoreboard.New(scoreboard.Deps{
+			Quotas: scoreboard.NewQuotas(db, slow, clock.now), Log: slog.New(slog.DiscardHandler),
 			Keys: []string{"k"}, Primary: &source{name: "sportmonks"}, Metrics: scoreboard.NewMetrics(nil)})
 		d := serve(t, &rig{Service: s, clock: clock})
 		if _, err := d.SetSetting(t.Context(), "scoreboard.daily_quota", "1"); err != nil {

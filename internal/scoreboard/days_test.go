@@ -156,9 +156,8 @@ func TestStart_says_that_a_token_is_missing(t *testing.T) {
 	db := databasetest.Open(t, database.SQLite)
 	for keys, want := range map[string]int{"k": 1, "": 0} {
 		var log strings.Builder
-		scoreboard.New(scoreboard.Deps{DB: db, Log: slog.New(slog.NewTextHandler(&log, nil)),
-			Now: time.Now, Local: time.Now,
-			Keys: strings.Fields(keys)}).Close()
+		scoreboard.New(scoreboard.Deps{Quotas: scoreboard.NewQuotas(db, time.Now, time.Now),
+			Log: slog.New(slog.NewTextHandler(&log, nil)), Keys: strings.Fields(keys)}).Close()
 		if strings.Count(log.String(), "SPORTMONKS_API_TOKEN") != want {
 			t.Errorf("keys %q: %s", keys, &log)
 		}

@@ -37,7 +37,7 @@ func (s *Service) Show(c *gin.Context) error {
 		return err
 	}
 	spent, err := s.take(ctx, requester)
-	now := s.deps.Now()
+	now := s.now()
 	if err == nil && !spent.granted && !now.Before(spent.reset) { // its day ended meanwhile, the new one has units
 		spent, err = s.take(ctx, requester)
 	}
@@ -113,7 +113,7 @@ func limitHeaders(c *gin.Context, q quota) {
 // parse reads the parameters. While the settings are active their league and matches count, whatever leagueId holds.
 // Errors: errs.Invalid with every violation.
 func (s *Service) parse(v url.Values, current values) (request, error) {
-	r := request{question: Question{League: defaultLeague, Day: Day(s.deps.Now())}}
+	r := request{question: Question{League: defaultLeague, Day: Day(s.now())}}
 	var violations []errs.Violation
 	single := func(name string) (string, bool) {
 		if len(v[name]) > 1 {

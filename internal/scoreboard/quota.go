@@ -55,15 +55,15 @@ func (s spend) ends() time.Time { return DayAfter(s.day, 1) }
 type Quotas struct {
 	store    *store
 	settings *settings
-	now      func() time.Time
+	now      func() time.Time // the database's
+	local    func() time.Time // this process's, for what lasts within it
 	seen     sightings
 }
 
-// NewQuotas reads the quotas of a database, whose days go by its clock now; local is this process's, for what lasts
-// within it.
+// NewQuotas reads the quotas of a database, whose days go by its clock now; local is this process's.
 func NewQuotas(db *database.DB, now, local func() time.Time) *Quotas {
 	st := &store{db: db}
-	return &Quotas{store: st, settings: newSettings(st, local), now: now}
+	return &Quotas{store: st, settings: newSettings(st, local), now: now, local: local}
 }
 
 // unit returns one unit of the requester's day.
@@ -78,7 +78,7 @@ func (s *Quotas) standing(ctx context.Context, requester string) (quota, error) 
 		q.limit = current.dailyQuota
 		q.used, err = s.store.used(ctx, item)
 	}
-	s.seen.note(item, q.used, s.settings.now()) // a failure too: it is not tried more often than it would be read
+	s.seen.note(item, q.used, s.local()) // a failure too: it is not tried more often than it would be read
 	return q, err
 }
 

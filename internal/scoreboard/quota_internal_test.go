@@ -17,7 +17,7 @@ func TestQuota_of_one_requester_is_spent_once_while_another_s_row_is_held(t *tes
 	t.Parallel()
 	db := databasetest.Open(t, database.Postgres)
 	noon := func() time.Time { return time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC) }
-	s := New(Deps{DB: db, Log: slog.New(slog.DiscardHandler), Now: noon, Local: noon, Metrics: NewMetrics(nil)})
+	s := New(Deps{Quotas: NewQuotas(db, noon, noon), Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil)})
 	t.Cleanup(s.Close)
 	a, b := s.unit(requesterA), s.unit(requesterB)
 	if _, err := s.take(t.Context(), requesterB); err != nil {

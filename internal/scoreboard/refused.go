@@ -62,7 +62,7 @@ func (s *Service) shown(ctx context.Context, requester string) quota {
 	item := s.unit(requester)
 	s.seen.reading.Lock()
 	defer s.seen.reading.Unlock()
-	if _, fresh := s.seen.of(item, s.deps.Local()); !fresh {
+	if _, fresh := s.seen.of(item, s.local()); !fresh {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settingsTimeout)
 		defer cancel()
 		_, _ = s.standing(ctx, requester) // it notes what it reads
@@ -72,6 +72,6 @@ func (s *Service) shown(ctx context.Context, requester string) quota {
 
 // lastSeen returns the quota as this process knows it.
 func (s *Service) lastSeen(item spend) quota {
-	used, _ := s.seen.of(item, s.deps.Local())
+	used, _ := s.seen.of(item, s.local())
 	return quota{limit: s.settings.lastQuota(), used: used, reset: item.ends()}
 }

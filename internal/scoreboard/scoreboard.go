@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/supplyhub/supplyhub/internal/database"
 	"github.com/supplyhub/supplyhub/internal/errs"
 	"github.com/supplyhub/supplyhub/internal/groupcommit"
 	"github.com/supplyhub/supplyhub/internal/reads"
@@ -50,16 +49,13 @@ type Provider interface {
 
 // Deps is what the package is built from.
 type Deps struct {
-	DB       *database.DB
+	Quotas   *Quotas // that it spends; its clocks are theirs
 	Log      *slog.Logger
-	Now      func() time.Time // the database's
-	Local    func() time.Time // this process's, for what lasts within it
-	Keys     []string         // that callers present; none: the route is not configured
-	Primary  Provider         // nil when there is no token for it
-	Fallback Provider         // nil when there is none
-	CacheTTL time.Duration    // 0: nothing is remembered
-
-	Metrics *Metrics
+	Keys     []string      // that callers present; none: the route is not configured
+	Primary  Provider      // nil when there is no token for it
+	Fallback Provider      // nil when there is none
+	CacheTTL time.Duration // 0: nothing is remembered
+	Metrics  *Metrics
 }
 
 // Service answers questions, counts them and keeps the runtime settings.
@@ -86,9 +82,9 @@ func New(deps Deps) *Service {
 		deps.Log.Warn("SPORTMONKS_API_TOKEN is not set: the scoreboard answers 500; " +
 			"`api scoreboard sample` is a provider to try it with")
 	}
-	s := &Service{Quotas: NewQuotas(deps.DB, deps.Now, deps.Local), deps: deps,
+	s := &Service{Quotas: deps.Quotas, deps: deps,
 		slots: semaphore.NewWeighted(mostQuestions), rests: map[string]rest{},
-		answers: reads.New[[]byte](mostRemember, deps.CacheTTL, deadline, deps.Local)}
+		answers: reads.New[[]byte](mostRemember, deps.CacheTTL, deadline, deps.Quotas.local)}
 	s.spending = groupcommit.New(1, spendBatch, 0, s.flushSpending)
 	return s
 }
@@ -127,7 +123,7 @@ func (s *Service) ask(ctx context.Context, r request) ([]byte, error) {
 			return len(r.matchIDs) > 0 && !slices.Contains(r.matchIDs, format(g.ID))
 		})
 	}
-	return encode(board, r.question.Day, source, s.deps.Now())
+	return encode(board, r.question.Day, source, s.now())
 }
 
 // fetch asks the primary provider, and the other one when, and only when, the first is over its rate limit.
@@ -149,13 +145,13 @@ func (s *Service) consult(ctx context.Context, p Provider, q Question) (Board, e
 	s.mu.Lock()
 	resting := s.rests[p.Name()]
 	s.mu.Unlock()
-	if s.deps.Local().Before(resting.until) {
+	if s.local().Before(resting.until) {
 		return Board{}, resting.err
 	}
 	board, err := p.Board(ctx, q)
 	s.deps.Metrics.asked(p.Name(), err)
 	if pause := s.pauseOf(p, err); pause > 0 {
-		until := s.deps.Local().Add(pause)
+		until := s.local().Add(pause)
 		s.mu.Lock()
 		known := s.rests[p.Name()].until
 		begins := known.Equal(resting.until) // of those who asked at the same moment one logs it

@@ -81,8 +81,9 @@ func rigOf(tb testing.TB, db *database.DB, clock *clock, ttl time.Duration, prim
 	tb.Helper()
 	d := &rig{fallback: &source{name: "balldontlie"}, clock: clock, registry: prometheus.NewRegistry()}
 	d.Service = scoreboard.New(scoreboard.Deps{
-		DB: db, Log: slog.New(slog.DiscardHandler), Now: clock.now, Local: clock.now, Keys: []string{"k"}, Primary: primary,
-		Fallback: d.fallback, CacheTTL: ttl, Metrics: scoreboard.NewMetrics(d.registry, "sportmonks", "balldontlie"),
+		Quotas: scoreboard.NewQuotas(db, clock.now, clock.now), Log: slog.New(slog.DiscardHandler),
+		Keys: []string{"k"}, Primary: primary, Fallback: d.fallback, CacheTTL: ttl,
+		Metrics: scoreboard.NewMetrics(d.registry, "sportmonks", "balldontlie"),
 	})
 	return serve(tb, d)
 }

@@ -173,7 +173,7 @@ func (s *Service) SetSetting(ctx context.Context, key, value string) (Setting, e
 	if detail := new(values).read(key, value); detail != "" {
 		return Setting{}, errs.InvalidInput("The setting is not valid.", errs.At("/"+key, detail))
 	}
-	if err := s.store.set(ctx, key, value, s.deps.Now()); err != nil {
+	if err := s.store.set(ctx, key, value, s.now()); err != nil {
 		return Setting{}, err
 	}
 	return s.setting(ctx, key)

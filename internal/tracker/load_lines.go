@@ -279,7 +279,11 @@ func (t *table) set(l *lines, record []string) {
 	for i, text := range record {
 		name := t.names[i]
 		if narrow {
-			text, _ = charmap.Windows1252.NewDecoder().String(text) // it knows every byte
+			text, _ = charmap.Windows1252.NewDecoder().String(text) // five bytes are no characters of it
+			if strings.ContainsRune(text, utf8.RuneError) {
+				l.fault(name, "must be UTF-8 or Windows-1252: it has a byte that is a character of neither")
+				continue
+			}
 		}
 		switch {
 		case text == "" || text == `\N` || text == "NULL":

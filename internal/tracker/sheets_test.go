@@ -118,6 +118,7 @@ func TestLoad_says_what_a_file_is_that_it_cannot_read(t *testing.T) {
 		"devices":      {"{" + members(2000) + "}", "it has 2000 members"},
 		"moved commas": {"imei,dt_carga,latitude\n1,2026-11-20,-23,5\n", "wrong number of fields"},
 		"comma in CSV": {"imei,dt_carga,latitude\n1,2026-11-20,\"-23,5\"\n", "must be a number"},
+		"DOS's Müller": {"imei,dt_carga,dispositivo\n1,2026-11-20,M\x81ller\n", "a character of neither"},
 		"day in CSV":   {"imei,dt_carga\n1,20/11/2026\n", "YYYY-MM-DD"},
 	} {
 		f := newFleet(t, db)
